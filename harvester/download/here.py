@@ -17,6 +17,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.url import add_http_if_no_scheme
 from tldextract import TLDExtract
 
 from harvester.download import dns
@@ -205,7 +206,7 @@ class Here:
     def _peer(self, request: Request) -> _Peer:
         """The host that the request is sent to: that of its proxy, if it has one."""
         proxy = request.meta.get("proxy")
-        parts = urlparse_cached(Request(proxy) if proxy else request)
+        parts = urlparse_cached(Request(add_http_if_no_scheme(proxy)) if proxy else request)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         domain = domain_of(host)
         peer = self._peers.pop(domain, None)

@@ -78,6 +78,8 @@ class ShopSpider(Spider):
         yield Request("ftp://127.0.0.1/", self.parse_status, errback=self.failed)
         yield Request(SITE + "/cookies", self.parse_status, cookies={{"flavour": "lemon"}})
         yield Request(SITE + "/refresh", self.parse_status)
+        yield Request("http://nowhere.example/", self.parse_status,
+                      meta={{"proxy": SITE.removeprefix("http://"), "dont_obey_robotstxt": True}})
 
     def parse(self, response):
         yield {{"path": response.url.removeprefix(SITE), "depth": response.meta["depth"]}}
@@ -299,7 +301,7 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`make_request_from_data`": lambda seen: seen.has(bag="/bread") and seen.has(bag="/milk"),
     "items that are dicts": lambda seen: (
         seen.has(path="/1", depth=0)
-        and "10 items" in seen.shop.log
+        and "11 items" in seen.shop.log
         and sorted(row["path"] for row in seen.stored) == sorted(item["path"] for item in seen.kept if "path" in item)
     ),
     "items that are dicts, and nobody for them": lambda seen: (
@@ -309,6 +311,7 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`cookies=`": lambda seen: (
         "lemon" not in seen.site.heads["/cookies"][0] and "/cookies has cookies, which are not sent" in seen.shop.log
     ),
+    '`meta["proxy"]`': lambda seen: seen.has(path="http://nowhere.example/", status=200),
     "`http_user`, `http_pass`, `http_auth_domain`": lambda seen: "Authorization: Basic" in seen.site.heads["/1"][0],
     '`DEPTH_LIMIT`, `meta["depth"]`': lambda seen: seen.has(path="/3", depth=2) and not seen.has(path="/4", depth=3),
     "`handle_httpstatus_list`, `handle_httpstatus_all`, `HTTPERROR_ALLOWED_CODES`": lambda seen: (

@@ -136,6 +136,11 @@ async def test_what_left_before_the_machine_was_well_again_and_fails_afterwards_
     assert await fail(ours, Request(hosts[0].url), REFUSED) is None
 
 
+@pytest.mark.parametrize("proxy", ["127.0.0.1:8080", "http://ann:hunter2@127.0.0.1:8080"])
+def test_a_proxy_may_be_named_without_a_scheme(crawler: Crawler, proxy: str) -> None:
+    assert Here(crawler).asks(Request("http://a.example/", meta={"proxy": proxy})) > 0
+
+
 async def test_fewer_than_three_unrelated_hosts_can_tell_nothing(crawler: Crawler, hosts: list[Host]) -> None:
     ours = Here(crawler)
     answered(ours, *hosts[:2])
