@@ -72,6 +72,10 @@ _ABOVE_SPIDER = 35
 """Priority of settings that those of the spider went into."""
 _REPLACED = ("next_requests", "schedule_next_requests", "spider_idle", "pop_list_queue", "pop_priority_queue")
 """Methods of scrapy-redis's spiders that are not called: entries are taken by harvester, which loses none."""
+_TO_KEEP_COOKIES = (
+    "set COOKIES_ENABLED = True, and each worker keeps a jar of its own; or let [<site>.identities] keep sessions for"
+    " all workers (docs/sessions.md)"
+)
 _EXTENSION = "harvester.spiders.stock.StockSpiders"
 _LIBRARIES = ("scrapy", "scrapy_redis", "harvester", "builtins")
 """Packages whose classes are no spider's own."""
@@ -171,6 +175,7 @@ class StockSpiders:
         crawler.signals.connect(stock.spider_opened, signals.spider_opened)
         if not isinstance(crawler.spider, HarvesterSpider) and not crawler.settings.getbool("COOKIES_ENABLED"):
             crawler.signals.connect(stock.request_scheduled, signals.request_scheduled)
+            crawler.signals.connect(stock.response_received, signals.response_received)
         return stock
 
     def spider_opened(self, spider: Spider) -> None:
@@ -204,11 +209,12 @@ class StockSpiders:
     def request_scheduled(self, request: Request) -> None:
         if request.cookies:
             self._crawler.signals.disconnect(self.request_scheduled, signals.request_scheduled)
-            logger.warning(
-                "%.200s has cookies, which are not sent: set COOKIES_ENABLED = True, and each worker keeps a jar of its"
-                " own; or let [<site>.identities] keep sessions for all workers (docs/sessions.md)",
-                request.url,
-            )
+            logger.warning("%.200s has cookies, which are not sent: %s", request.url, _TO_KEEP_COOKIES)
+
+    def response_received(self, response: Response) -> None:
+        if "Set-Cookie" in response.headers:
+            self._crawler.signals.disconnect(self.response_received, signals.response_received)
+            logger.info("%.200s sets cookies, which are not kept. If it needs them: %s", response.url, _TO_KEEP_COOKIES)
 
 
 class StartEntries:

@@ -159,7 +159,8 @@ def pages() -> dict[str, list[Answer]]:
     """Each page leads to the next."""
     linked = {f"/{n}": [Answer(body=f'<a href="/{n + 1}">to {n + 1}</a>'.encode(), kind=HTML)] for n in range(1, 5)}
     refresh = b'<meta http-equiv="refresh" content="0; url=/refreshed">'
-    refused = {"/missing": [Answer(404)], "/mentioned": [Answer(410)], "/gone": [Answer(410)], "/broken": [Answer(500)]}
+    refused = {"/missing": [Answer(404)], "/gone": [Answer(410)], "/broken": [Answer(500)]}
+    refused["/mentioned"] = [Answer(410, headers={"Set-Cookie": "a=b"})]
     return linked | refused | {"/refresh": [Answer(body=refresh, kind=HTML)]}
 
 
@@ -309,7 +310,9 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     ),
     "`RedisPipeline`": lambda seen: {"path": "/1", "depth": 0} in seen.in_redis,
     "`cookies=`": lambda seen: (
-        "lemon" not in seen.site.heads["/cookies"][0] and "/cookies has cookies, which are not sent" in seen.shop.log
+        "lemon" not in seen.site.heads["/cookies"][0]
+        and "/cookies has cookies, which are not sent" in seen.shop.log
+        and "/mentioned sets cookies, which are not kept" in seen.shop.log
     ),
     '`meta["proxy"]`': lambda seen: seen.has(path="http://nowhere.example/", status=200),
     "`http_user`, `http_pass`, `http_auth_domain`": lambda seen: "Authorization: Basic" in seen.site.heads["/1"][0],
