@@ -192,6 +192,9 @@ class Ignoring:
             return request
         return response
 
+    def process_exception(self, request: Request, exception: Exception) -> Response | None:
+        return Response(request.url, body=b"rescued") if request.url.endswith("/rescued") else None
+
 
 class NotingScheduler(Scheduler):
     """Counts new requests by whether they follow from a lease, and at the end the leases that are left."""

@@ -153,12 +153,13 @@ async def test_a_page_whose_callback_downloads_another_with_its_meta_ends_as_if_
 async def test_a_request_that_a_projects_middleware_puts_in_place_of_another_has_the_fate_of_both(
     frontier: Frontier, tmp_path: Path
 ) -> None:
-    async with Page() as site:
-        crawled = await crawl(tmp_path, frontier.spider, site.url, "/exchanged", "/sent-again")
+    async with Page({"/rescued": [Answer(silent=True)]}) as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/exchanged", "/sent-again", "/rescued")
         assert site.count("/sent-again") == 2
     status = await frontier.status()
-    assert sorted(crawled.items) == ["/linked?from=exchanged", "/sent-again"]
-    assert (status.balanced, status.queued, status.done, crawled.stats["leases_left"]) == (True, 2, 2, 0)
+    assert sorted(crawled.items) == ["/linked?from=exchanged", "/rescued", "/sent-again"]
+    assert "harvester/outcomes/network" not in crawled.stats
+    assert (status.balanced, status.queued, status.done, crawled.stats["leases_left"]) == (True, 3, 3, 0)
 
 
 async def test_a_redirect_off_the_domains_of_the_spider_is_skipped_with_the_reason(
