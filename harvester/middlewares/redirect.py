@@ -41,14 +41,14 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
 
 
 class MetaRefreshMiddleware(ScrapyMetaRefreshMiddleware):
-    """The same for meta elements that redirect, which spiders of Scrapy follow."""
+    """The same for meta elements, which spiders of Scrapy follow. One that leads nowhere is left alone."""
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         try:
             return super().process_response(request, response)
+        except ValueError:  # it leads to what is no address, like javascript:
+            return response
         except IgnoreRequest:
             times = request.meta.get("redirect_times", 0)
             said = f"it redirects again and again: after {times} redirects, a meta element leads on"
-        except ValueError as error:
-            said = f"a meta element leads to what is no address: {error}"
         return await failed_on_its_way_back(self.crawler, request, RedirectError(said))
