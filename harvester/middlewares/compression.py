@@ -6,7 +6,8 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
+from scrapy.http import Response, TextResponse
+from scrapy.responsetypes import responsetypes
 from scrapy.utils import _compression
 
 from harvester.exceptions import DecodingError
@@ -43,7 +44,7 @@ class CompressionMiddleware(HttpCompressionMiddleware):
         else:
             assert isinstance(decoded, Response)
             if "Content-Encoding" in decoded.headers:  # nobody can decode it, or there is only its head
-                return decoded
+                return decoded if request.method == "HEAD" else _as_it_is(decoded)
             is_stopped = "download_stopped" in response.flags  # a spider wants no more of it: StopDownload(fail=False)
             if is_stopped or not _ends_early(encoding.strip().lower(), response.body, decoded.body):
                 decoded.flags.append(DECODED)
@@ -59,6 +60,18 @@ class CompressionMiddleware(HttpCompressionMiddleware):
         if len(to_decode) > MOST_CODINGS:
             raise ValueError(f"it names {len(to_decode):,} codings, and at most {MOST_CODINGS} are taken off")
         return to_decode, to_keep
+
+    def _warn_unknown_encoding(self, response: Response, encodings: list[bytes]) -> None:
+        """Scrapy says it of each page."""
+
+
+def _as_it_is(response: Response) -> Response:
+    """As browsers take a coding that is none, like utf-8 or identity. To Scrapy the page would be no HTML for it."""
+    headers = response.headers.copy()
+    del headers["Content-Encoding"]
+    kind = responsetypes.from_args(headers=headers, url=response.url, body=response.body)
+    untold = {"encoding": None} if issubclass(kind, TextResponse) else {}  # it may be told of another kind otherwise
+    return response.replace(cls=kind, headers=headers, **untold)
 
 
 def _ends_early(encoding: str, body: bytes, decoded: bytes) -> bool:

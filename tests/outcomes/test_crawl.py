@@ -13,7 +13,7 @@ from typing import Any
 import brotli  # type: ignore[import-untyped]
 import pytest
 from scrapy import Request
-from scrapy.http import Response, TextResponse
+from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.utils import _compression
 from scrapy.utils.test import get_crawler
 
@@ -274,6 +274,19 @@ async def test_answer_that_is_decoded_costs_no_more_than_its_body_and_one_that_i
     assert isinstance(kept, Response)
     assert (kept.body, kept.flags) == (bomb.body, [])
     assert most_bytes < 2_000_000
+
+
+@pytest.mark.parametrize("coding", ["identity", "utf-8", "none"])
+async def test_page_whose_coding_is_none_is_the_page_that_its_type_says(
+    coding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else no link of it is followed by a CrawlSpider, and no meta element of it tells of an opt-out."""
+    headers = {"Content-Encoding": coding, "Content-Type": "text/html; charset=utf-8"}
+    plain = TextResponse("http://county.example/", headers=headers, body="<p>ä".encode())
+    page = await CompressionMiddleware(get_crawler()).process_response(Request(plain.url), plain)
+    assert isinstance(page, HtmlResponse)
+    assert (page.text, page.flags, "Content-Encoding" in page.headers) == ("<p>ä", [], False)
+    assert caplog.records == []
 
 
 async def test_answer_of_which_a_spider_wants_the_beginning_only_is_unpacked_as_far_as_it_came() -> None:
