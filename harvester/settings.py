@@ -67,6 +67,7 @@ SPIDER_MIDDLEWARES_BASE = {
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # default 900; a chain of pages is not depth
 }
 SPIDER_MIDDLEWARES = {
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,  # default 50; a site's rules may call a 404 ok
     "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
     "harvester.middlewares.identities.ChainMiddleware": 900,
     "harvester.middlewares.tracing.TracingMiddleware": 940,  # only where HARVESTER_TRACES_URL is set

@@ -43,7 +43,7 @@ class OutcomeMiddleware:
         if verdict.outcome is Outcome.OK:
             if not request.meta.get(MEDIA):
                 self._stats.inc_value("harvester/pages")
-            if LEASE not in request.meta:  # else its callback has a say in it
+            if LEASE not in request.meta or not 200 <= response.status < 300:  # else its callback has a say in it
                 self._attempts.tell(request, OK, response)
             return response
         self._attempts.tell(request, verdict, response)

@@ -216,6 +216,25 @@ async def test_a_meta_element_that_redirects_without_end_is_invalid_and_one_to_n
     assert sorted(crawled.items) == ["/runs", "/strays"]
 
 
+async def test_an_answer_that_its_sites_rules_call_ok_comes_to_its_callback_whatever_its_status(
+    frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings()
+    settings.setmodule("harvester.settings")
+    middlewares = dict(settings.getdict("SPIDER_MIDDLEWARES"))
+    async with Page({"/odd": [Answer(404, b"")], "/missing": [Answer(404, b"")]}) as site:
+        (tmp_path / "odd.toml").write_text(
+            f'[odd]\nhosts = ["{site.name}"]\n[[odd.outcomes.rules]]\nname = "odd"\noutcome = "ok"\nurl = ["/odd$"]\n'
+        )
+        monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/odd", "/missing", SPIDER_MIDDLEWARES=middlewares)
+        fate = await Crawled(site, frontier).fate("/odd")
+    assert crawled.items == ["/odd"]
+    assert fate is not None
+    assert fate.state == "done"
+    assert (crawled.stats["harvester/outcomes/ok"], crawled.stats["harvester/outcomes/not_found"]) == (1, 1)
+
+
 async def test_what_a_spider_begins_with_is_told_from_what_follows(frontier: Frontier, tmp_path: Path) -> None:
     """If Redis loses the latter it comes again with a lease; the former does with the next run alone."""
     async with Page() as site:
