@@ -18,14 +18,13 @@ from playwright.async_api import Response as PageResponse
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 from scrapy.statscollectors import StatsCollector
 
 from harvester.browser.page_run import PageRun
 from harvester.browser.selectors import locator_of
 from harvester.browser.steps import is_gone, secret_of
 from harvester.config import Config
-from harvester.download.addresses import host_of, refuse_private
+from harvester.download.addresses import Refused, host_of, refuse_private
 from harvester.exceptions import NavigationError
 from harvester.meta import FLOW, FLOWN, SLOT
 from harvester.outcomes import Outcome
@@ -249,7 +248,7 @@ class FlowRun(PageRun):
         self._is_asking = True
         if request.redirected_from is not None and not self._flow.is_own(request.url):
             said = f"a redirect leads to {host_of(request.url)}, which is no host of {self._site}"
-            self._give_up(IgnoreRequest(said))
+            self._give_up(Refused(said))
 
     def _on_response(self, response: PageResponse) -> None:
         super()._on_response(response)
@@ -282,7 +281,7 @@ class FlowRun(PageRun):
     async def go(self, page: Page) -> PageResponse:
         """Does all steps, or those before the one that fails, and collects.
 
-        Raises what Playwright does when no page comes, and IgnoreRequest when a step leads to where it may not.
+        Raises what Playwright does when no page comes, and Refused when a step leads to where it may not.
         """
         try:
             await self._do_all()
@@ -349,7 +348,7 @@ class FlowRun(PageRun):
 
     def _look_for_refusals(self) -> None:
         if self._refused:
-            raise IgnoreRequest(self._refused)
+            raise Refused(self._refused)
 
     def _is_lost(self, error: BaseException) -> bool:
         """Whether there is nothing to look at: no page has come, or the browser has ended."""
@@ -437,7 +436,7 @@ class FlowRun(PageRun):
         if step.secrets:
             frame = await field.owner_frame()
             if refusal := self._refuses(frame.url) if frame else "the field is gone":
-                raise IgnoreRequest(f"nothing secret is typed: {refusal}")
+                raise Refused(f"nothing secret is typed: {refusal}")
             value = step.filled(lambda name: secret_of(self._config, name))
         kind = await field.evaluate(_KIND)
         if kind == "select":
@@ -492,7 +491,7 @@ class FlowRun(PageRun):
 
     async def _wait_for_expression(self, frame: Frame, expression: str) -> None:
         if not self._flow.collected.trusted:
-            raise IgnoreRequest("the recording is not trusted, and runs JavaScript")
+            raise Refused("the recording is not trusted, and runs JavaScript")
         while True:
             with _leaving():
                 if await frame.evaluate(expression):
@@ -500,7 +499,7 @@ class FlowRun(PageRun):
             await self._pause("it is not true")
 
     async def _pause(self, lacks: str) -> None:
-        """Before it is looked again for something. Raises _NoResults, and IgnoreRequest."""
+        """Before it is looked again for something. Raises _NoResults, and Refused."""
         self._lacks = lacks
         self._look_for_refusals()
         if self.shown is not None and not self.shown.is_closed():

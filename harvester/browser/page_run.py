@@ -12,7 +12,7 @@ from playwright.async_api import CDPSession, Error, Page, Route
 from playwright.async_api import Request as PageRequest
 from playwright.async_api import Response as PageResponse
 from scrapy import Request
-from scrapy.exceptions import DownloadCancelledError, IgnoreRequest
+from scrapy.exceptions import DownloadCancelledError
 from scrapy.http import Headers, Response, TextResponse
 from scrapy.responsetypes import responsetypes
 from scrapy.statscollectors import StatsCollector
@@ -20,7 +20,7 @@ from scrapy.statscollectors import StatsCollector
 from harvester.browser.request_filter import RequestFilter
 from harvester.browser.steps import Steps
 from harvester.config import Config
-from harvester.download.addresses import refuse_private
+from harvester.download.addresses import Refused, refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
 from harvester.meta import CAPTURED, SIGN_IN
@@ -212,7 +212,7 @@ class PageRun:
             refusal = refuse_private(request.url, self._config)
             if refusal:
                 self._stats.inc_value("harvester/browser/private")
-                self._give_up(IgnoreRequest(f"a redirect leads to {refusal}"))
+                self._give_up(Refused(f"a redirect leads to {refusal}"))
         if request.resource_type in _DATA:
             self._under_way.add(request)
         elif request.is_navigation_request() and self._is_of_page(request):

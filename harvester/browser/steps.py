@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from playwright.async_api import Error, Page
-from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from harvester.config import Config, variable_value
+from harvester.download.addresses import Refused
 from harvester.exceptions import NavigationError
 from harvester.masking import mask
 from harvester.sites.browser import Step
@@ -65,7 +65,7 @@ class Steps:
     async def run(self, page: Page, steps: tuple[Step, ...]) -> None:
         """All of them, in order.
 
-        Raises NavigationError that names the one that failed, and IgnoreRequest before a secret goes where it may not.
+        Raises NavigationError that names the one that failed, and Refused before a secret goes where it may not.
         """
         for number, step in enumerate(steps, 1):
             try:
@@ -124,7 +124,7 @@ class Steps:
         if field is None or frame is None:
             raise NavigationError("the field is gone")
         if refusal := self._refuses(frame.url):
-            raise IgnoreRequest(f"nothing secret is typed: {refusal}")
+            raise Refused(f"nothing secret is typed: {refusal}")
         if not self._human:
             await field.fill(value, timeout=patience_ms)
             return

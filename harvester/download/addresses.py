@@ -17,6 +17,13 @@ MOST_NAME, MOST_LABEL = 253, 63
 """Characters of a host name, and of what stands between its dots (RFC 1035)."""
 MOST_SHOWN = 80
 
+
+class Refused(IgnoreRequest):
+    """A request that must not be sent, by robots.txt, a purge, or where it leads. One that a project's own middleware
+    ignores is another matter: nobody is to blame for it.
+    """
+
+
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _is_host = re.compile(r"[a-z0-9_.:-]+", re.IGNORECASE).fullmatch
@@ -104,12 +111,12 @@ def is_of_others(url: str, config: Config) -> bool:
 
 
 def permitted(host: str, port: int, addresses: Sequence[str], config: Config) -> list[str]:
-    """The addresses of a host to which a connection may be made. Raises IgnoreRequest when none may be asked."""
+    """The addresses of a host to which a connection may be made. Raises Refused when none may be asked."""
     if _is_own(host.rstrip(".").lower(), port, config):
         return list(addresses)
     public = [address for address in addresses if not _is_private(address)]
     if addresses and not public:
-        raise IgnoreRequest(_refusal(host[:MOST_SHOWN], addresses[0]))
+        raise Refused(_refusal(host[:MOST_SHOWN], addresses[0]))
     return public
 
 

@@ -5,10 +5,9 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 
 from harvester.config import NO_CONTACT, Config, load_config
-from harvester.download.addresses import is_of_others, refuse_private, unusable
+from harvester.download.addresses import Refused, is_of_others, refuse_private, unusable
 from harvester.exceptions import AddressError
 
 logger = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ class AddressMiddleware:
         if fault := unusable(request.url):
             raise AddressError(fault)
         if refusal := refuse_private(request.url, self._config):
-            raise IgnoreRequest(refusal)
+            raise Refused(refusal)
         if self._wants_contact and is_of_others(request.url, self._config):
             self._wants_contact = False
             self._crawler.stats.set_value("harvester/no_contact", 1)

@@ -17,10 +17,11 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, IgnoreRequest, NotConfigured
+from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
 from harvester.config import Config, load_config
+from harvester.download.addresses import Refused
 from harvester.exceptions import HarvesterError, SessionError, UsageError
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
@@ -153,7 +154,7 @@ class IdentitiesMiddleware:
         except ChainLost as error:
             _sent_by_nobody(request)  # in this try, so that its outcome says nothing of the session
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
-            raise IgnoreRequest(str(error)) from None
+            raise Refused(str(error)) from None
         except Later as later:
             return wait_in_frontier(request, later.until, Outcome.RATE_LIMITED, str(later))
         except HarvesterError as error:

@@ -5,6 +5,7 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from harvester.browser.render_options import captured_of, render_options_of
@@ -62,6 +63,11 @@ class OutcomeMiddleware:
         return LEASE in meta and (self._wants_all or response.status in self._wanted)
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if type(exception) is IgnoreRequest:  # somebody else's middleware has said it, and no site
+            return None
+        return await self._failed(request, exception)
+
+    async def _failed(self, request: Request, exception: Exception) -> Request | None:
         if isinstance(exception, RunEnding) or _reads_statuses(request):
             return None
         if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
@@ -76,7 +82,7 @@ class OutcomeMiddleware:
     async def answer_failed(self, request: Request, error: Exception) -> Request | None:
         """What follows from an answer of which another middleware could make nothing."""
         self._attempts.note_answer(request)
-        return await self.process_exception(request, error)
+        return await self._failed(request, error)
 
 
 async def failed_on_its_way_back(crawler: Crawler, request: Request, error: Exception) -> Request:

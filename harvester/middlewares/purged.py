@@ -4,8 +4,8 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 
+from harvester.download.addresses import Refused
 from harvester.parsers.bluesky.scrub import PURGED
 from harvester.privacy.purged import Purged, purged_of
 
@@ -22,4 +22,4 @@ class PurgedMiddleware:
 
     def process_request(self, request: Request) -> None:
         if not self._purged.allows_address(request.url):
-            raise IgnoreRequest(PURGED)
+            raise Refused(PURGED)

@@ -13,8 +13,8 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import IgnoreRequest
 
+from harvester.download.addresses import Refused
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS
@@ -55,7 +55,7 @@ class RobotsMiddleware:
             return later
         request.meta.pop(ROBOTS_WAITS, None)
         if forbidden := self._robots.forbids(url, origin):
-            raise IgnoreRequest(forbidden)
+            raise Refused(forbidden)
         return None
 
     async def _read(self, origin: OriginRobots, request: Request) -> Request | None:

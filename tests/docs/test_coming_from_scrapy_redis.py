@@ -42,6 +42,7 @@ import os
 
 from harvester import settings
 from scrapy import Request, Spider
+from scrapy.exceptions import IgnoreRequest
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.spiders import Rule
@@ -58,8 +59,10 @@ class KeepPipeline:
         return item
 
 
-class Nothing:
-    pass
+class Known:
+    def process_request(self, request):
+        if request.url.endswith("/old"):
+            raise IgnoreRequest("stored last week")
 
 
 class ShopSpider(Spider):
@@ -67,7 +70,7 @@ class ShopSpider(Spider):
     http_user, http_pass, http_auth_domain = "me", "mine", SITE.removeprefix("http://")
     handle_httpstatus_list = [404]
     custom_settings = {{"DEPTH_LIMIT": 2, "SCHEDULER_PERSIST": True,
-                       "DOWNLOADER_MIDDLEWARES": {{**settings.DOWNLOADER_MIDDLEWARES, "shop.Nothing": 1}}}}
+                       "DOWNLOADER_MIDDLEWARES": {{**settings.DOWNLOADER_MIDDLEWARES, "shop.Known": 1}}}}
 
     async def start(self):
         yield Request(SITE + "/1")
@@ -78,6 +81,7 @@ class ShopSpider(Spider):
         yield Request("ftp://127.0.0.1/", self.parse_status, errback=self.failed)
         yield Request(SITE + "/cookies", self.parse_status, cookies={{"flavour": "lemon"}})
         yield Request(SITE + "/refresh", self.parse_status)
+        yield Request(SITE + "/old", self.parse_status)
         yield Request("http://nowhere.example/", self.parse_status,
                       meta={{"proxy": SITE.removeprefix("http://"), "dont_obey_robotstxt": True}})
 
@@ -319,6 +323,9 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     '`DEPTH_LIMIT`, `meta["depth"]`': lambda seen: seen.has(path="/3", depth=2) and not seen.has(path="/4", depth=3),
     "`handle_httpstatus_list`, `handle_httpstatus_all`, `HTTPERROR_ALLOWED_CODES`": lambda seen: (
         seen.has(path="/missing", status=404) and seen.has(path="/mentioned", status=410)
+    ),
+    "`IgnoreRequest` of a middleware": lambda seen: (
+        seen.site.count("/old") == 0 and "policy denied" not in seen.shop.log and "2 errors (" in seen.shop.log
     ),
     '`meta["dont_retry"]`': lambda seen: (
         seen.has(path="/broken", refused=500) and seen.site.count("/broken") == 1 and "1 server error" in seen.shop.log

@@ -144,7 +144,7 @@ async def test_a_name_that_changes_its_mind_is_connected_to_where_it_was_looked_
     handler = Http1DownloadHandler(get_crawler())
     outcomes = await _ask(handler, "http://flips.example:1/", 6)
     assert met == [PUBLIC] * 3
-    assert outcomes == ["DownloadFailedError", "IgnoreRequest"] * 3
+    assert outcomes == ["DownloadFailedError", "Refused"] * 3
     assert names.asked == 6, "one look-up each: between it and the connection there is no other"
 
 
@@ -157,7 +157,7 @@ async def test_over_http2_too(names: ChangingMind, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(AnyIOBackend, "connect_tcp", connect)
     handler = Http2DownloadHandler(get_crawler())
-    assert (await _ask(handler, "https://flips.example:1/", 6))[1::2] == ["IgnoreRequest"] * 3
+    assert (await _ask(handler, "https://flips.example:1/", 6))[1::2] == ["Refused"] * 3
     assert met == [PUBLIC] * 3
     assert names.asked == 6
 
