@@ -97,6 +97,8 @@ class LenientResponseHandler(ResponseHandler):
         super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
+        if self._skip_payload and self._head is None:
+            return
         while self._head is not None and self._parser is not None:
             searched = len(self._head)
             self._head += data if searched else data.lstrip(b"\r\n")
@@ -117,6 +119,9 @@ class LenientResponseHandler(ResponseHandler):
                     super().data_received(head)
                     self._head = bytearray()
                     continue
+                if self._skip_payload:  # of HEAD: some servers send a body all the same, of which more may come later
+                    self.force_close()
+                    data = b""
             data = head + data  # without an end aiohttp says what is wrong with it
         super().data_received(data)
 

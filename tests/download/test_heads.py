@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from scrapy import Request
 from scrapy.http import Headers
+from scrapy.utils.test import get_crawler
 
 from harvester.download.head import normalized
-from harvester.download.http1 import sendable
-from tests.crawling import Plan, crawl
+from harvester.download.http1 import Http1DownloadHandler, sendable
+from tests.crawling import Plan, Site, crawl
 
 ODD = "caf\u00e9".encode("latin-1") + b"\xff\xfe"
 BODY = b'{"fine":true}'
@@ -127,6 +129,20 @@ async def test_heads_are_read_as_browsers_do_and_what_none_reads_is_tried_once(t
     said = {result.said for result in crawled.results if result.url.rpartition("/")[2] in UNREAD}
     assert all("no answer of HTTP that can be read" in each for each in said), said
     assert "harvester/unclassified" not in crawled.stats
+
+
+async def test_a_body_that_follows_the_answer_to_head_spoils_neither_it_nor_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARVESTER_ALLOW_PRIVATE_HOSTS", "true")
+    handler = Http1DownloadHandler(get_crawler())
+    try:
+        async with Site() as site:
+            requests = [Request(site.url, method=method) for method in ("HEAD", "HEAD", "GET")]
+            answers = [await handler.download_request(request) for request in requests]
+    finally:
+        await handler.close()
+    assert [(answer.status, answer.body) for answer in answers] == [(200, b""), (200, b""), (200, BODY)]
 
 
 @pytest.mark.parametrize("plain", [head().partition(BODY)[0]])
