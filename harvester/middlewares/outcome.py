@@ -12,7 +12,7 @@ from harvester.browser.render_options import captured_of, render_options_of
 from harvester.frontier.attempts import attempts_of
 from harvester.masking import mask
 from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA, NEXT_TRY
-from harvester.outcomes import OK, Outcome, RequestFailed, Verdict, classify, classify_exception
+from harvester.outcomes import OK, AnswerRefused, Outcome, RequestFailed, Verdict, classify, classify_exception
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
 
@@ -48,10 +48,16 @@ class OutcomeMiddleware:
                 self._attempts.tell(request, OK, response)
             return response
         self._attempts.tell(request, verdict, response)
-        if self._is_wanted(request, response):
+        is_wanted = self._is_wanted(request, response)
+        if is_wanted and LEASE in request.meta:
             request.meta.pop(NEXT_TRY, None)
             return response
-        return await self._attempts.follow(request, verdict, response)
+        try:
+            return await self._attempts.follow(request, verdict, response)
+        except AnswerRefused:
+            if is_wanted:  # by a pipeline, as for files: it is given the last answer
+                return response
+            raise
 
     def _is_wanted(self, request: Request, response: Response) -> bool:
         """Whether its callback reads this status itself. What a spider says of all holds for requests of its own."""

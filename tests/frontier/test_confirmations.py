@@ -246,3 +246,13 @@ async def test_a_page_whose_files_a_projects_own_pipeline_could_not_fetch_since_
         await house.crawl(site, ["/files"], files=True)
     assert (between, site.count("/file")) == ([], 1)
     assert [[file["status"] for file in item["files"]] for item in house.items()] == [["downloaded"]]
+
+
+async def test_a_file_that_a_projects_own_pipeline_asks_for_is_tried_again_as_scrapy_would(house: House) -> None:
+    async with Site({"/file": [Answer(503, b""), Answer(502, b""), Answer(body=b"fine")]}) as site:
+        await house.crawl(site, ["/files"], files=True)
+        assert site.count("/file") == 3
+    async with Site({"/file": [Answer(404, b"")]}) as site:
+        await house.crawl(site, ["/files"], files=True)
+        assert site.count("/file") == 1
+    assert sorted(len(item["files"]) for item in house.items()) == [0, 1]
