@@ -23,6 +23,7 @@ from harvester.items.other import item_kind
 from harvester.masking import is_telling, mask
 from harvester.project import spider_loader
 from harvester.sites.problems import problems
+from harvester.stores.redis import client_of
 from harvester.stores.tables import in_json
 from harvester.validation import did_you_mean
 
@@ -142,7 +143,7 @@ class RedisSink(Sink):
 
     def check(self, config: Config) -> None:
         if not self.is_own:
-            super().check(config)
+            client_of(self.address(), f"The sink {self.name} of {SETTING}: its address", self.EXAMPLE)
 
 
 WEBHOOK_PORTS = (None, 443, 8443)

@@ -56,8 +56,9 @@ def connect(config: Config) -> Redis:
     return client_of(servers.redis_url(config))
 
 
-def client_of(url: str) -> Redis:
-    """A client of the server at this address. Raises UsageError when it is none."""
+def client_of(url: str, whose: str = "", like: str = _FORMS) -> Redis:
+    """A client of the server at this address. Raises UsageError, which says whose it is, when it is none."""
+    whose = whose or variable_of(_SETTING)
     scheme, _, rest = url.partition("://")
     try:
         match scheme:
@@ -67,10 +68,10 @@ def client_of(url: str) -> Redis:
                 return _behind_sentinel(rest, tls=scheme.startswith("rediss"))
     except (ValueError, TypeError) as error:
         said = str(error).partition("'")[0].rstrip(": ")  # what it quotes may be a part of the password
-        raise UsageError(f"{variable_of(_SETTING)} cannot be used: {said}. Give an address like {_FORMS}.") from None
+        raise UsageError(f"{whose} cannot be used: {said}. Give an address like {like}.") from None
     raise UsageError(
-        f"{variable_of(_SETTING)} cannot be used: harvester does not know addresses of the kind"
-        f" {scheme[:20] if rest else 'without ://'!r}. Give one like {_FORMS}."
+        f"{whose} cannot be used: harvester does not know addresses of the kind"
+        f" {scheme[:20] if rest else 'without ://'!r}. Give one like {like}."
     )
 
 

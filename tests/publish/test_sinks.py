@@ -40,6 +40,11 @@ def config(folder: Path, text: str) -> Config:
         ("[a]\nkind = 'redis'\nurl = 'http://x'", "its address begins with none of redis, rediss, unix"),
         ("[a]\nkind = 'redis'\nurl = 'redis://[x'", "its address is none. Give one like redis://"),
         (
+            "[a]\nkind = 'redis'\nurl = 'redis://x/main'",
+            "The sink a of HARVESTER_PUBLISH_FILE: its address cannot be used: the part after the host must be",
+        ),
+        ("[a]\nkind = 'redis'\nurl = 'redis://x/?wait=5'", "its address cannot be used: AbstractConnection"),
+        (
             "[a]\nkind = 'redis'\nurl = 'redis://:hidden-word@x'",
             "a password stands in its `url`. Set HARVESTER_PUBLISH_A_URL instead.",
         ),
