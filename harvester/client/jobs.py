@@ -228,10 +228,10 @@ class RemoteJobs:
         Items that wait already, or are active, are not among them.
         """
         bodies: list[dict[str, Any]] = [{"items": names} for names in _named(items)]
-        if outcome:
-            bodies = [{"filter": {"outcome": [outcome]}}]
+        if not bodies:
+            bodies = [{"filter": {"outcome": [outcome]}} if outcome else {}]
         number = 0
-        for body in bodies or [{}]:
+        for body in bodies:
             key = secrets.token_hex(16)
             number += await self._done(
                 await self._connection.ask("POST", _path(job, "retry"), _Batch, body=body, key=key)

@@ -279,6 +279,20 @@ async def test_an_id_is_one_part_of_a_path() -> None:
     assert paths == ["/api/v1/jobs/..%2F..%2Fhealthz", "/api/v1/jobs/a%2Fb%3Fc%23d", "/api/v1/jobs/a%252fb"]
 
 
+async def test_items_that_are_named_are_tried_again_and_no_others_whatever_else_is_given() -> None:
+    bodies: list[Any] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"id": "b", "state": "done", "done": 1, "said": ""})
+
+    async with serving(handler) as access, remote_jobs(access, Config()) as jobs:
+        assert await jobs.retry("x", ["1"], "blocked") == 1
+        assert await jobs.retry("x", outcome="blocked") == 1
+        assert await jobs.retry("x") == 1
+    assert bodies == [{"items": ["1"]}, {"filter": {"outcome": ["blocked"]}}, {}]
+
+
 def test_a_part_is_full_when_its_bad_lines_are_long() -> None:
     long = [BadLine(number, "x" * 1_000_000, "it has no 'key'") for number in range(1, 13)]
     rest = iter(long)
