@@ -133,7 +133,7 @@ class Connection:
         if body is not None:
             content, media_type = body if isinstance(body, Body) else (msgspec.json.encode(body), "application/json")
             headers["Content-Type"] = media_type
-        request = self._client.build_request(method, path, params=dict(query or {}), headers=headers, content=content)
+        request = self._request(method, path, query, headers=headers, content=content)
         response = await self._patiently(request)
         try:
             return reader(kind)(response.content)
@@ -143,7 +143,7 @@ class Connection:
     @asynccontextmanager
     async def stream(self, path: str, query: Parameters | None = None) -> AsyncIterator[httpx2.Response]:
         """An answer of any length, to be read as it comes. Raises as `ask`, also when it breaks off."""
-        request = self._client.build_request("GET", path, params=dict(query or {}))
+        request = self._request("GET", path, query)
         response = await self._patiently(request, streamed=True)
         try:
             yield response
@@ -151,6 +151,15 @@ class Connection:
             raise self._away(error) from None
         finally:
             await response.aclose()
+
+    def _request(self, method: str, path: str, query: Parameters | None, **rest: Any) -> httpx2.Request:
+        try:
+            return self._client.build_request(method, path, params=dict(query or {}), **rest)
+        except httpx2.InvalidURL as error:
+            raise UsageError(
+                f"A controller is asked by an address, which does not hold that ({error}): give shorter arguments, and"
+                " items in the file of --input."
+            ) from None
 
     async def _patiently(self, request: httpx2.Request, *, streamed: bool = False) -> httpx2.Response:
         """The answer, if it is one of success."""

@@ -21,6 +21,7 @@ from harvester.client.jobs import remote_jobs
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, JobConflict, ServiceError, StorageError, UnknownJob, UsageError
 from harvester.jobs.inputs import BadLine
+from harvester.jobs.listing import ItemFilter
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TOKEN = "harvester_000000000000_" + "5a" * 32
@@ -263,6 +264,13 @@ async def test_an_id_that_would_lead_elsewhere_is_no_job(job: str) -> None:
             await jobs.report(job)
         with pytest.raises(UnknownJob):
             await jobs.pause(job)
+
+
+async def test_what_is_too_long_for_an_address_is_refused_with_a_sentence() -> None:
+    async with remote_jobs(Access("http://127.0.0.1:9", TOKEN), Config()) as jobs:
+        for asking in (jobs.report("x" * 70_000), jobs.items("x", ItemFilter(text="x" * 70_000))):
+            with pytest.raises(UsageError, match=r"too long\): give shorter arguments"):
+                await asking
 
 
 async def test_an_id_is_one_part_of_a_path() -> None:
