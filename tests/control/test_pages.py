@@ -131,7 +131,7 @@ async def test_the_link_that_is_printed_logs_one_browser_in_and_no_other(room: C
     await second.close()
 
 
-@pytest.mark.parametrize("away", ["https://evil.example/", "//evil.example", "/\\evil.example"])
+@pytest.mark.parametrize("away", ["https://evil.example/", "//evil.example", "/\\evil.example", "//["])
 async def test_a_login_leads_to_no_other_host(room: ControlRoom, browser: Browser, away: str) -> None:
     context = await browser.new_context()
     page = await context.new_page()

@@ -6,7 +6,7 @@ These pages have no script at all.
 import html
 import secrets
 import time
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
@@ -90,9 +90,8 @@ def add_login(app: FastAPI, room: Room, links: Links) -> None:
 
 def _own(path: str) -> str:
     """A path of this controller; the overview in place of anything else."""
-    parts = urlsplit(path)
-    is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.netloc and path.isprintable()
-    return path if is_own and "\\" not in path else "/"
+    is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
+    return path if is_own else "/"
 
 
 def _logged_in(room: Room, request: Request, token: Token, then: str) -> Response:
