@@ -460,13 +460,33 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
     path, lines = tmp_path / name, b"key,note\n71,a\n72,b\n73,c\n"
     path.write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
     page = await seen.go("/submit?spider=parcels")
-    async with page.expect_file_chooser() as chosen:
-        await page.get_by_role("button", name="Upload a file instead").click()
-    await (await chosen.value).set_files(path)
-    await expect(page.get_by_text(f"{name} is here")).to_be_visible()
+    for _ in range(2):
+        async with page.expect_file_chooser() as chosen:
+            await page.get_by_role("button", name="Upload a file instead").click()
+        async with page.expect_response("**/upload/**"):
+            await (await chosen.value).set_files(path)
+        await expect(page.get_by_text(f"{name} is here")).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/parcels-*")
     assert by_state((await service.jobs(most=1))[0]) == {State.WAITING: 3}
+
+
+async def test_a_file_that_is_not_taken_is_told_why_and_may_be_uploaded_again(
+    room: ControlRoom, browser: Browser, service: JobService, tmp_path: Path
+) -> None:
+    _, token = await Tokens(service.database).add("a reader with a file", Scope.READ)
+    path = tmp_path / "parcels.txt"
+    path.write_text("74\n")
+    async with logged_in(browser, room.url, token) as seen:
+        page = await seen.go("/submit?spider=parcels")
+        for _ in range(2):
+            async with page.expect_file_chooser() as chosen:
+                await page.get_by_role("button", name="Upload a file instead").click()
+            await (await chosen.value).set_files(path)
+            told = page.get_by_text("The file was not taken: This needs a token with the scope operate")
+            await told.click()
+            await page.get_by_role("button", name="Close").click()
+            await expect(told).to_have_count(0)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -60,9 +60,15 @@ class _Form:
             chosen = ui.upload(
                 max_file_size=MOST_FILE_BYTES, auto_upload=True, on_upload=self._keep, on_rejected=_too_large
             )
+            chosen.on("failed", _not_taken, js_handler="({ xhr }) => emit(xhr.status, xhr.responseText)")
             chosen.style("display: none")  # its own button has no name for who hears the page
+
+            def pick() -> None:
+                chosen.reset()  # else it would reject a file that it had before
+                chosen.run_method("pickFiles")
+
             with Tag("div", classes="line").style("margin: 10px 0 0"):
-                button("Upload a file instead", lambda: chosen.run_method("pickFiles"))
+                button("Upload a file instead", pick)
                 self._file = Tag("span", "text, CSV or JSON lines, also .gz", "faint")
         with Tag("section", classes="card", aria_label="Arguments"):
             Tag("h2", "Arguments")
@@ -179,6 +185,13 @@ def _decompress(path: Path) -> bool:
     finally:
         whole.unlink(missing_ok=True)
     return True
+
+
+def _not_taken(event: events.GenericEventArguments) -> None:
+    status, said = event.args
+    if status not in (401, 403):  # what these say is for people
+        said = f"the controller answers HTTP {status}." if status else "the connection was lost. Upload it again."
+    complain(f"The file was not taken: {said}")
 
 
 def _too_large() -> None:
