@@ -455,6 +455,20 @@ async def test_what_is_pasted_may_be_a_table(seen: Seen, service: JobService) ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("Priority", "1.5"), ("Priority", "1e12"), *(("At most so many items", text) for text in ("0", "-3", "0.5"))],
+)
+async def test_a_number_that_none_can_be_makes_no_job(seen: Seen, service: JobService, field: str, text: str) -> None:
+    before = await service.jobs(most=1)
+    page = await seen.go("/submit?spider=parcels")
+    await page.get_by_label("Items: one a line").fill("75")
+    await page.get_by_label(field).fill(text)
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_text("whole number from")).to_be_visible()
+    assert [each.id for each in await service.jobs(most=1)] == [each.id for each in before]
+
+
 @pytest.mark.parametrize("name", ["parcels.csv", "parcels.2024-01.csv.gz"])
 async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Path, name: str) -> None:
     path, lines = tmp_path / name, b"key,note\n71,a\n72,b\n73,c\n"

@@ -114,19 +114,23 @@ class _Form:
                 "Give items: paste them or upload a file; not both." if pasted else "Paste items, or upload a file."
             )
             return
+        priority, most = self._priority.value or 0, self._most.value
+        if not abs(priority) <= MOST_NUMBER or priority % 1:
+            complain(f"A priority is a whole number from -{MOST_NUMBER:,} to {MOST_NUMBER:,}.")
+            return
+        if most is not None and (not 1 <= most <= MOST_NUMBER or most % 1):
+            complain(f"At most so many items: give a whole number from 1 to {MOST_NUMBER:,}, or nothing.")
+            return
         wanted = Submission(
             spider=str(self._spider.value),
             arguments=self._arguments.given,
             kind=str(self._kind.value or ""),
-            priority=int(self._priority.value or 0),
-            max_items=int(self._most.value) if self._most.value else None,
+            priority=int(priority),
+            max_items=None if most is None else int(most),
             name=str(self._name.value or "").strip(),
             idempotency_key=self._key,
             foreign=True,
         )
-        if abs(wanted.priority) > MOST_NUMBER or (wanted.max_items or 0) > MOST_NUMBER:
-            complain(f"A priority, and a number of items, is at most {MOST_NUMBER:,}.")
-            return
         self._button.set("disabled", True)
         self._button.text = "Items are being read ..."
         try:
