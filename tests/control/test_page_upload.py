@@ -1,9 +1,68 @@
-"""What a page does with a compressed file that was sent to it."""
+"""What a page does with a file that was sent to it."""
 
+import asyncio
 import gzip
+import tempfile
+from errno import ENOSPC
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from harvester.control.pages.submit import _decompress
+import pytest
+
+from harvester.control.pages import submit
+from harvester.control.pages.submit import _decompress, _Form
+
+
+@pytest.fixture
+def form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Of a page that nobody has opened, and whose temporary files lie in a folder of the test."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    made: Any = _Form.__new__(_Form)
+    made._upload, made._file = None, SimpleNamespace(text="", is_deleted=False)
+    return made
+
+
+def sent(name: str, save: Any) -> Any:
+    return SimpleNamespace(file=SimpleNamespace(name=name, save=save, size=lambda: 3))
+
+
+def texts(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.iterdir()]
+
+
+async def test_nothing_of_a_file_is_submitted_before_it_is_whole(form: Any, tmp_path: Path) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def save(path: Path) -> None:
+        await asyncio.to_thread(path.write_bytes, b"1\n")
+        begun.set()
+        await goes_on.wait()
+        await asyncio.to_thread(path.write_bytes, b"1\n2\n")
+
+    keeping = asyncio.create_task(form._keep(sent("parcels.txt", save)))
+    await begun.wait()
+    assert (form._upload, form._file.text) == (None, "parcels.txt is being read ...")
+    goes_on.set()
+    await keeping
+    assert texts(tmp_path) == [b"1\n2\n"]
+    assert (form._upload.parent, form._file.text) == (tmp_path, "parcels.txt is here: 3 bytes.")
+    form._forget()
+    assert texts(tmp_path) == []
+
+
+async def test_a_file_for_which_there_is_no_room_is_said_to_have_none(
+    form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(submit, "complain", said.append)
+
+    async def save(path: Path) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    await form._keep(sent("parcels.txt", save))
+    assert said[0].startswith("parcels.txt cannot be used: No space left on device. Make room")
+    assert (form._upload, form._file.text, texts(tmp_path)) == (None, "", [])
 
 
 def test_what_is_decompressed_is_closed_to_others_and_nothing_is_left_beside_it(tmp_path: Path) -> None:

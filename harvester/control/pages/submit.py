@@ -87,20 +87,28 @@ class _Form:
         self._arguments.show(schema)
 
     async def _keep(self, event: events.UploadEventArguments) -> None:
-        """In a file of its own, which is removed with the page."""
+        """In a file of its own, which is removed with the page. Nothing of it is submitted before it is whole."""
         self._forget()
-        name, is_gzip = event.file.name.removesuffix(".gz"), event.file.name.endswith(".gz")
+        given = event.file.name
+        name = given.removesuffix(".gz")
         ending = next((each for each in ENDINGS if name.lower().endswith(each)), "")
-        descriptor, path = tempfile.mkstemp(suffix=ending, prefix="harvester-upload-")
+        descriptor, made = tempfile.mkstemp(suffix=ending, prefix="harvester-upload-")
         os.close(descriptor)
-        self._upload = Path(path)
-        await event.file.save(self._upload)
-        if is_gzip and not await asyncio.to_thread(_decompress, self._upload):
+        path, why = Path(made), ""
+        self._file.text = f"{given} is being read ..."
+        try:
+            await event.file.save(path)
+            if name != given and not await asyncio.to_thread(_decompress, path):
+                why = f"it is no gzip, or holds more than {MOST_FILE_BYTES // 1_000_000} MB"
+        except OSError as error:
+            why = f"{error.strerror or error}. Make room for temporary files where the controller runs"
+        self._upload = path
+        if why or self._file.is_deleted:
             self._forget()
             self._file.text = ""
-            complain(f"{event.file.name} is no gzip, or holds more than {MOST_FILE_BYTES // 1_000_000} MB.")
+            complain(f"{given} cannot be used: {why}.")
             return
-        self._file.text = f"{event.file.name} is here: {event.file.size():,} bytes."
+        self._file.text = f"{given} is here: {event.file.size():,} bytes."
 
     def _forget(self) -> None:
         if self._upload:
