@@ -6,7 +6,9 @@ import os
 import secrets
 import tempfile
 import zlib
+from io import BufferedReader, BytesIO
 from pathlib import Path
+from typing import Any, cast
 
 from nicegui import events, ui
 
@@ -15,7 +17,7 @@ from harvester.control.pages.frame import frame
 from harvester.control.pages.parts import Row, Rows, Tag, address, button
 from harvester.control.pages.room import Room, complain
 from harvester.formatting import counted
-from harvester.jobs.inputs import ENDINGS, Format, Input
+from harvester.jobs.inputs import Format, Input, opened
 from harvester.jobs.submission import Submission, Submitted
 from harvester.validation import MOST_NUMBER
 
@@ -44,6 +46,8 @@ class _Form:
         self._key = secrets.token_hex(16)
         """A second press of the button is the same job."""
         self._upload: Path | None = None
+        self._upload_name = ""
+        """By which people know it, and by whose ending its form is known."""
         with Tag("section", classes="card", aria_label="Spider and items"):
             with Tag("div", classes="line end"):
                 self._spider = ui.select(sorted(known), label="Spider", value=spider, on_change=self._show_spider)
@@ -90,9 +94,8 @@ class _Form:
         """In a file of its own, which is removed with the page. Nothing of it is submitted before it is whole."""
         self._forget()
         given = event.file.name
-        name = given.removesuffix(".gz")
-        ending = next((each for each in ENDINGS if name.lower().endswith(each)), "")
-        descriptor, made = tempfile.mkstemp(suffix=ending, prefix="harvester-upload-")
+        self._upload_name = name = given.removesuffix(".gz")
+        descriptor, made = tempfile.mkstemp(prefix="harvester-upload-")
         os.close(descriptor)
         path, why = Path(made), ""
         self._file.text = f"{given} is being read ..."
@@ -137,7 +140,6 @@ class _Form:
             max_items=None if most is None else int(most),
             name=str(self._name.value or "").strip(),
             idempotency_key=self._key,
-            foreign=True,
         )
         self._button.set("disabled", True)
         self._button.text = "Items are being read ..."
@@ -150,12 +152,12 @@ class _Form:
             self._say(submitted)
 
     async def _submit(self, wanted: Submission, pasted: str) -> Submitted:
+        jobs = self._room.here.jobs
         if self._upload:
-            return await self._room.here.jobs.submit(wanted, Input(str(self._upload)))
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="harvester-pasted-", suffix="") as file:
-            file.write(f"{pasted}\n")
-            file.flush()
-            return await self._room.here.jobs.submit(wanted, Input(file.name, self._form.value or None))
+            with opened(str(self._upload)) as file:
+                return await jobs.submit_upload(wanted, file, Input(self._upload_name))
+        lines = BufferedReader(cast(Any, BytesIO(f"{pasted}\n".encode())))
+        return await jobs.submit_upload(wanted, lines, Input("that was pasted", self._form.value or None))
 
     def _say(self, submitted: Submitted) -> None:
         self._answer.clear()
