@@ -22,6 +22,8 @@ MOST_LETTERS = 500
 MOST_IDS = 1000
 """That one request names."""
 MOST_SAMPLES = 3
+NO_WORDS = "-"
+"""Pattern of reasons without words: empty ones, and such as `'name'`."""
 MOST_TEXT = 1000
 """Characters of an address or a reason."""
 
@@ -109,7 +111,7 @@ class DeadLetters:
             if depth.dead:
                 async for letter in _latest(self._config, name):
                     looked_at += 1
-                    key = name, letter.outcome, pattern_of(letter.reason)
+                    key = name, letter.outcome, _pattern(letter)
                     numbers.setdefault(key, []).append(letter.at)
                     samples = found.setdefault(key, [])
                     if len(samples) < MOST_SAMPLES:
@@ -169,7 +171,12 @@ async def _latest(config: Config, spider: str) -> AsyncIterator[DeadLetter]:
 
 
 def _is_of(letter: DeadLetter, outcome: str, pattern: str | None) -> bool:
-    return outcome in ("", letter.outcome) and pattern in (None, pattern_of(letter.reason))
+    return outcome in ("", letter.outcome) and pattern in (None, _pattern(letter))
+
+
+def _pattern(letter: DeadLetter) -> str:
+    """Never empty, which would mean all with the outcome."""
+    return pattern_of(letter.reason) or NO_WORDS
 
 
 def _letter(spider: str, letter: DeadLetter) -> Letter:

@@ -61,6 +61,18 @@ async def test_a_group_is_requeued_when_it_has_not_grown(service: JobService, fr
     assert (await letters.requeue("feeds", Requeue(outcome="blocked", expect=1))).number == 1
 
 
+async def test_a_group_whose_reasons_have_no_words_is_a_group_and_not_all_with_the_outcome(
+    service: JobService, frontier: Frontier
+) -> None:
+    await bury(frontier, "blocked", "", "'name'", "HTTP 403")
+    letters = DeadLetters(service)
+    [group, other] = (await letters.groups()).groups
+    assert (group.letters, other.pattern) == (2, "http")
+    assert len(await letters.letters("feeds", "blocked", group.pattern)) == 2
+    assert (await letters.requeue("feeds", Requeue([], "blocked", group.pattern, 2))).number == 2
+    assert (await frontier.status()).dead == 1
+
+
 async def test_only_the_latest_are_looked_at(
     service: JobService, frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
