@@ -126,19 +126,21 @@ class Scrapyd:
 
     async def versions(self, project: str) -> list[str]:
         """Of the project, as Scrapyd sorts them; none when it does not know the project."""
-        versions: list[str] = (await self.get("listversions", {"project": project}))["versions"]
-        return versions
+        return await self.get("listversions", {"project": project}, "versions")
 
     async def spiders(self, project: str, version: str) -> list[str]:
         """Of the version, at least one. Raises _ErrorAnswer."""
-        answer = await self.get("listspiders", {"project": project, "_version": version})
-        if not answer["spiders"]:
+        spiders = await self.get("listspiders", {"project": project, "_version": version}, "spiders")
+        if not spiders:
             raise _ErrorAnswer("there is no spider in it")
-        return sorted(answer["spiders"])
+        return sorted(spiders)
 
-    async def get(self, call: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-        """The answer. Raises ServiceError, or _ErrorAnswer."""
-        return await self._ask("GET", call, params=parameters)
+    async def get(self, call: str, parameters: Mapping[str, str], name: str) -> list[str]:
+        """The list of that name in the answer. Raises ServiceError, or _ErrorAnswer."""
+        found = (await self._ask("GET", call, params=parameters)).get(name)
+        if not isinstance(found, list):
+            raise self._is_none(call, f"without {name}")
+        return list(map(str, found))
 
     async def post(self, call: str, fields: Mapping[str, str], egg: bytes | None = None) -> dict[str, Any]:
         """The same, with an upload."""
@@ -165,9 +167,10 @@ class Scrapyd:
             answer: dict[str, Any] = json.loads(body)
             said = answer["status"]
         except (ValueError, KeyError, TypeError):
-            raise ServiceError(
-                f"{self._url} is no Scrapyd: it answered {call} with HTTP {status}. See --url."
-            ) from None
+            raise self._is_none(call, f"with HTTP {status}") from None
         if said != "ok":
             raise _ErrorAnswer(str(answer.get("message", body)).strip()[-LONGEST_ANSWER:])
         return answer
+
+    def _is_none(self, call: str, how: str) -> ServiceError:
+        return ServiceError(f"{self._url} is no Scrapyd: it answered {call} {how}. See --url.")

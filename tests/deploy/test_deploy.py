@@ -102,13 +102,15 @@ def test_a_wrong_password_is_named_and_not_shown(scrapyd: Scrapyd) -> None:
     assert versions(scrapyd) == before
 
 
-async def test_what_is_no_scrapyd_is_told_apart(free_port: int) -> None:
+@pytest.mark.parametrize("said", ["hello", '{"status": "ok"}', '{"status": "ok", "versions": 1}'])
+async def test_what_is_no_scrapyd_is_told_apart(said: str, free_port: int) -> None:
     with pytest.raises(ServiceError, match="cannot be reached"):
         await deploy(Config(), f"http://127.0.0.1:{free_port}", "harvester", "1", b"")
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(said)}\r\nConnection: close\r\n\r\n"
+        writer.write(f"{head}{said}".encode())
         await writer.drain()
         writer.close()
 
