@@ -152,7 +152,7 @@ def read_input(text: str) -> dict[str, Any]:
     """What is given as lines of TOML, with the values that JSON has. Raises UsageError."""
     try:
         read: dict[str, Any] = json.loads(json.dumps(tomllib.loads(text), default=str))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise UsageError(f'The input cannot be read: {error}. Give lines as url = "https://example.org/".') from None
     return read
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
+from harvester.control.pages.watched import read_input
 from harvester.control.services.watching import NewItem, Watching
 from harvester.exceptions import JobConflict, UnknownJob, UsageError
 from harvester.jobs.documents import Job
@@ -149,3 +150,9 @@ async def test_what_cannot_be_meant_is_refused(service: JobService, mongodb: Dat
     mongodb["jobs"].update_one({"_id": job.id}, {"$set": {"recheck": ""}})
     with pytest.raises(JobConflict, match="is no standing job"):
         await watching.list(job=job.id)
+
+
+@pytest.mark.parametrize("text", ["url =", "a = b", "pages = " + "9" * 5_000, "a = " + "[" * 5_000])
+def test_lines_of_a_page_that_cannot_be_read_are_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match="The input cannot be read: "):
+        read_input(text)
