@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from harvester.config import Config
 from harvester.download.addresses import is_of_others, unusable
 from harvester.exceptions import UsageError
+from harvester.formatting import without_userinfo
 from harvester.masking import mask
 from harvester.stores.private_files import is_closed
 
@@ -38,7 +39,7 @@ def access_of(config: Config, url: str = "", token_file: Path | None = None) -> 
     if not address:
         return None
     if fault := unusable(address):
-        raise UsageError(f"The controller's address {address[:200]!r} cannot be used: {fault}.")
+        raise UsageError(f"The controller's address {without_userinfo(address)[:200]!r} cannot be used: {fault}.")
     parts = urlsplit(address)
     if parts.username is not None or parts.query or parts.fragment:
         raise UsageError("The controller's address holds more than a place: give it as https://harvester.example.org.")

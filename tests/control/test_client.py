@@ -340,15 +340,17 @@ def test_the_token_of_this_machine_is_for_its_own_controller_alone(tmp_path: Pat
         ("ftp://a.example", "cannot be used: only http and https are asked"),
         ("https://", "cannot be used: the address names no host"),
         ("https://a b.example", "cannot be used: the address holds white space"),
-        ("https://ann:word@a.example", "holds more than a place"),
+        ("https://ann:hidden-word@a.example", "holds more than a place"),
+        ("https://ann:hidden-word@a.example:99999", "'https://a.example:99999' cannot be used: "),
         ("https://a.example/?token=x", "holds more than a place"),
         ("http://a.example", "http://a.example would show the token to whoever is on the way: use https://"),
         ("http://93.184.216.34:8000", "would show the token to whoever is on the way"),
     ],
 )
 def test_an_address_that_cannot_be_used_or_would_show_the_token_is_refused(url: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=said) as refused:
         access_of(Config(token=SecretStr(TOKEN)), url)
+    assert "hidden-word" not in str(refused.value)
 
 
 def test_a_host_of_ones_own_may_be_asked_in_the_open() -> None:
