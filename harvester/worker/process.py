@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import IO
@@ -187,8 +188,9 @@ class WorkerProcess:
             for line in stream:
                 report = read(line)
                 if report is None:
-                    sys.stdout.buffer.write(line)
-                    sys.stdout.buffer.flush()
+                    with suppress(OSError):  # it is full, or nobody reads it
+                        sys.stdout.buffer.write(line)
+                        sys.stdout.buffer.flush()
                     continue
                 self.report = report
                 if not self.draining:
