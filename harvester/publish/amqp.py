@@ -22,8 +22,8 @@ from harvester.publish.sinks import AmqpSink
 
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs what it raises, at each try
 
-_ERRORS = (AMQPError, OSError, RuntimeError)
-"""RuntimeError: aiormq's of a connection that is closed while it is used."""
+_ERRORS = (AMQPError, OSError, RuntimeError, ValueError)
+"""RuntimeError: aiormq's of a connection that is closed while it is used; ValueError: of an option in its address."""
 
 
 _LOST = Failure("the connection to the broker was lost"), True

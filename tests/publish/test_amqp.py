@@ -26,6 +26,12 @@ async def test_a_broker_that_is_not_there_has_nothing_and_the_same_sender_tries_
     await sender.close()
 
 
+async def test_an_option_in_the_address_that_cannot_be_read_is_a_failure_of_this_sink_alone(free_port: int) -> None:
+    sender = AmqpSender(AmqpSink(name="bus", kind="amqp", url=f"amqp://127.0.0.1:{free_port}/?cadata=abc"))
+    assert [failure.said for failure in await sender.send(EVENTS) if failure] == ["Incorrect padding"] * 2
+    await sender.close()
+
+
 async def test_a_broker_that_says_nothing_is_not_waited_for() -> None:
     heard = asyncio.Event()
 
