@@ -157,7 +157,10 @@ _CALLED = {int: "whole number", float: "number", Decimal: "number", bool: "true 
 def point_in_time(text: str) -> datetime:
     """In UTC unless it says otherwise. Raises ValueError."""
     at = datetime.fromisoformat(text)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    try:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ValueError(f"{text} is before the year 1, or after the year 9999") from None
 
 
 def export_records(database: Database[Document], kind: type[Record], query: Document, path: Path) -> int:

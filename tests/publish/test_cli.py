@@ -68,6 +68,7 @@ def test_a_receiver_is_tried_with_an_event_that_says_so_and_secrets_are_made(hou
         (["replay", "posts", "--dead", "--since", "2026-01-31"], "replay: give either --dead, or --records KIND"),
         (["replay", "posts", "--records", "toast"], "--records: there is no kind 'toast'; there are: "),
         (["replay", "posts", "--records", "post", "--since", "lately"], "--since: 'lately' is no time; give one like"),
+        (["replay", "posts", "--records", "post", "--since", "0001-01-01T00:00:00+14:00"], "+14:00' is no time; give"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words: list[str], said: str, publish: Publish) -> None:
