@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -235,9 +236,11 @@ def _listening(wanted: Wanted) -> Iterator[socket.socket]:
     try:
         found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         made = socket.create_server(found[0][4][:2], family=found[0][0])
-    except OSError as error:
-        why = error.strerror or str(error)
-        remedy = "Give another one with --port, or 0 for any that is free."
+    except (OSError, UnicodeError) as error:  # the latter: of a host that none can be called
+        why = getattr(error, "strerror", None) or str(error)
+        remedy = "Give an address of this machine with --host."
+        if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES):
+            remedy = "Give another one with --port, or 0 for any that is free."
         raise UsageError(f"{wanted.host}:{wanted.port} cannot be used: {why}. {remedy}") from None
     with made:
         yield made

@@ -70,6 +70,14 @@ def test_a_port_that_is_in_use_is_named(tmp_path: Path, variables: dict[str, str
     )
 
 
+@pytest.mark.parametrize("host", ["127.0.0..1", "192.0.2.1"])
+def test_a_host_that_is_none_of_this_machine_is_named(host: str, tmp_path: Path, variables: dict[str, str]) -> None:
+    said = run(tmp_path, variables, "--port", "0", "--host", host)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.startswith(f"{host}:0 cannot be used: ")
+    assert said.stderr.endswith("Give an address of this machine with --host.\n")
+
+
 def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
     blocked = "import importlib.util as u, sys\nfound = u.find_spec\n"
     blocked += "u.find_spec = lambda name, *more: None if name == 'nicegui' else found(name, *more)\n"
