@@ -67,8 +67,8 @@ class WorkerMetrics:
         host = self._config.metrics_host
         try:
             self._server = start_http_server(self._port, host, registry)
-        except OSError as error:
-            said = error.strerror or error
+        except (OSError, UnicodeError) as error:  # the latter: of a host that none can be called
+            said = getattr(error, "strerror", None) or error
             logger.error("No metrics: %s:%d cannot be listened on: %s", host, self._port, said)  # noqa: TRY400
         else:
             logger.info("Metrics are told on http://%s:%d/metrics", host, self._port)
