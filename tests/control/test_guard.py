@@ -1,16 +1,20 @@
-"""What pages send to the controller: nobody sends a file who may not submit one, and none is too long."""
+"""What pages send to the controller: nobody sends a file who may not submit one, and none is too long or too slow."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from harvester.control import limits
 from harvester.control.pages import guard
 from harvester.control.pages.guard import Guard
+from harvester.control.pages.login import Links, add_login
 from harvester.control.pages.room import Room
 from harvester.control.tokens import Scope
 from tests.control.serving import BASE, Controller
@@ -51,3 +55,18 @@ async def test_a_page_s_file_is_bounded(
     headers = control.headers(Scope.OPERATE)
     for size, status in ((1000, 200), (1001, 413)):
         assert (await http.post(UPLOAD, content=b"x" * size, headers=headers)).status_code == status
+
+
+async def test_a_login_that_comes_too_slowly_is_not_waited_for(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "STALL_S", 0.1)
+    app = FastAPI()
+    add_login(app, Room(control.app), Links())
+
+    async def never() -> AsyncIterator[bytes]:
+        yield b"token="
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30), httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=BASE) as http:
+        assert (await http.post("/login", content=never())).status_code == 408

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 
 from harvester.control.auth import COOKIE, COOKIE_S, cookie_of
-from harvester.control.limits import Failures
+from harvester.control.limits import MOST_JSON, Failures, bounded
 from harvester.control.pages.room import Room
 from harvester.control.tokens import Token
 
@@ -70,7 +70,7 @@ def add_login(app: FastAPI, room: Room, links: Links) -> None:
         if failures.wait_s(came_from):
             return _form(_own(next), "Too many wrong tokens came from your address. Wait a minute.", 429)
         body = b""
-        async for chunk in request.stream():
+        async for chunk in Request(request.scope, bounded(request.receive, MOST_JSON)).stream():
             body += chunk
             if len(body) > MOST_FORM:
                 return _form(_own(next), "That is too long for a token.", 413)
