@@ -12,6 +12,8 @@ from harvester.formatting import without_userinfo
 from harvester.masking import mask
 from harvester.stores.private_files import is_closed
 
+API = "/api/v1"
+"""Below which a controller is asked, and with which its address is often given."""
 OWN_TOKEN = "token"
 """File in the state folder: the token that a controller of this machine made for itself."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -35,7 +37,7 @@ def access_of(config: Config, url: str = "", token_file: Path | None = None) -> 
     Raises UsageError for an address that cannot be used, or to which the token would go in the open, and when there is
     no token.
     """
-    address = (url or config.url).rstrip("/")
+    address = (url or config.url).rstrip("/").removesuffix(API).rstrip("/")
     if not address:
         return None
     if fault := unusable(address):

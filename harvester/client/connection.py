@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 import msgspec
 
-from harvester.client.access import Access
+from harvester.client.access import API, Access
 from harvester.config import Config
 from harvester.exceptions import (
     HarvesterError,
@@ -93,7 +93,7 @@ class Connection:
         self._has_answered = False
         try:
             self._client = httpx2.AsyncClient(
-                base_url=f"{access.url}/api/v1/",
+                base_url=f"{access.url}{API}/",
                 headers={"Authorization": f"Bearer {access.token}", "User-Agent": config.user_agent},
                 timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
                 follow_redirects=False,

@@ -353,6 +353,11 @@ def test_an_address_that_cannot_be_used_or_would_show_the_token_is_refused(url: 
     assert "hidden-word" not in str(refused.value)
 
 
+def test_the_address_of_the_api_is_that_of_its_controller() -> None:
+    for url in ("https://a.example", "https://a.example/api/v1", "https://a.example//api/v1/"):
+        assert access_of(Config(token=SecretStr(TOKEN)), url) == ("https://a.example", TOKEN)
+
+
 def test_a_host_of_ones_own_may_be_asked_in_the_open() -> None:
     config = Config(token=SecretStr(TOKEN), private_hosts="controller.example")
     assert access_of(config, "http://controller.example:8000") == ("http://controller.example:8000", TOKEN)
