@@ -296,6 +296,7 @@ async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
     async with person(browser, room.url, storage_state=login) as other:
         page, there = await seen.go(f"/jobs/{job.id}"), await other.go(f"/jobs/{job.id}")
         await page.get_by_role("button", name="Pause", exact=True).click()
+        await expect(page.get_by_role("dialog")).to_contain_text("begun. No item is being worked at.")
         await page.get_by_label("Why, for others (may stay empty)").fill("the site asked us to")
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         for each in (page, there):

@@ -135,7 +135,7 @@ class _Head:
 
     async def pause(self) -> None:
         active = self.report.states.get(State.ACTIVE, 0) if self.report else 0
-        said = f"No more items are begun. {_items(active)} being worked at, and will come to their end."
+        said = f"No more items are begun. {_ends(active)}"
         reason = await asked(f"Pause {self._job.id}?", said, "Why, for others (may stay empty)", "Pause")
         if reason is None:
             return
@@ -155,8 +155,8 @@ class _Head:
         states = self.report.states if self.report else {}
         waiting, active = states.get(State.WAITING, 0), states.get(State.ACTIVE, 0)
         said = (
-            f"{counted(waiting, 'item')} not begun yet will be skipped, for good. {_items(active)} being worked at, "
-            "and will come to their end. What was stored stays."
+            f"{counted(waiting, 'item')} not begun yet will be skipped, for good. {_ends(active)}"
+            " What was stored stays."
         )
         if await confirmed(f"Cancel {self._job.id}?", said, "Cancel the job"):
             who = await self._room.who()
@@ -305,5 +305,7 @@ def _said(job: Job) -> str:
     return f"{job.id}, of the spider {job.spider}{standing}, created {at(job.created_at)}"
 
 
-def _items(value: int) -> str:
-    return "No item is" if value == 0 else f"{value:,} {'item is' if value == 1 else 'items are'}"
+def _ends(active: int) -> str:
+    if active < 2:
+        return "1 item is being worked at, and comes to its end." if active else "No item is being worked at."
+    return f"{active:,} items are being worked at, and come to their end."
