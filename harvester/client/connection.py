@@ -207,6 +207,11 @@ class Connection:
             return ServiceError(f"The controller at {self.access.url} answers HTTP {status}: {said}")
         if 300 <= status < 400:
             return self._is_none("it redirects, and the token goes nowhere else: give the address that it redirects to")
+        if status == 413:  # the controller says why
+            return ServiceError(
+                f"What stands before the controller at {self.access.url} takes no body that long (HTTP 413): have it"
+                " take any, as by client_max_body_size 0 of nginx."
+            )
         return self._is_none(f"it answers HTTP {status}")
 
     def _is_none(self, said: str) -> ServiceError:

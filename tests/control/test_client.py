@@ -105,6 +105,14 @@ async def test_what_is_no_controller_is_named(status: int, body: str | bytes, sa
         await asked(handler)
 
 
+async def test_a_server_before_the_controller_that_takes_no_long_body_is_told_apart() -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=413, body="<html>")
+
+    with pytest.raises(ServiceError, match=r"What stands before the controller .* takes no body that long"):
+        await asked(handler)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_not_followed_with_the_token(status: int) -> None:
     seen: list[str] = []
