@@ -51,6 +51,21 @@ async def test_nothing_of_a_file_is_submitted_before_it_is_whole(form: Any, tmp_
     assert texts(tmp_path) == []
 
 
+async def test_of_a_file_whose_page_is_left_meanwhile_nothing_stays(
+    form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(submit, "complain", said.append)
+
+    async def save(path: Path) -> None:
+        await asyncio.to_thread(path.write_bytes, b"1\n")
+        form._file.is_deleted = True
+        form._forget()  # as the page does that is left
+
+    await form._keep(sent("parcels.txt", save))
+    assert (form._upload, texts(tmp_path), said) == (None, [], [])
+
+
 async def test_a_file_for_which_there_is_no_room_is_said_to_have_none(
     form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,7 +106,10 @@ class _Form:
         except OSError as error:
             why = f"{error.strerror or error}. Make room for temporary files where the controller runs"
         self._upload = path
-        if why or self._file.is_deleted:
+        if self._file.is_deleted:  # its page was left
+            self._forget()
+            return
+        if why:
             self._forget()
             self._file.text = ""
             complain(f"{given} cannot be used: {why}.")
