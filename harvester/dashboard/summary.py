@@ -197,7 +197,7 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
         if files.failed:
             yield f"{name} failed", _why(sum(files.failed.values()), files.failed)
     errors = {
-        f"{outcome} at {host}": count
+        f"{spaced(outcome)} at {host}": count
         for outcome, hosts in two_below(stats, "harvester/errors").items()
         for host, count in hosts.items()
     }
@@ -261,10 +261,16 @@ def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
 
 def _why(count: int, reasons: Mapping[str, int]) -> str:
     """12: 9 max accounts, 3 opt out. Of many reasons only the most frequent."""
-    parts = [f"{n:,} {_cut(spaced(reason))}" for reason, n in list(reasons.items())[:_MOST_REASONS]]
+    parts = [f"{n:,} {_cut(_in_words(reason))}" for reason, n in list(reasons.items())[:_MOST_REASONS]]
     others = sum(reasons.values()) - sum(list(reasons.values())[:_MOST_REASONS])
     parts += [f"{others:,} for other reasons"] if others else []
     return f"{count:,}: {', '.join(parts)}" if parts else f"{count:,}"
+
+
+def _in_words(reason: str) -> str:
+    """The outcome with which it begins; names of variables, hosts and labels in a sentence stay as they are typed."""
+    name, colon, said = reason.partition(":")
+    return reason if " " in name else f"{spaced(name)}{colon}{said}"
 
 
 def _cut(reason: str) -> str:

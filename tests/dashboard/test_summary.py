@@ -149,6 +149,17 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
     assert "the monitors found 2 faults" in summarise(stats, PLACES, COMMAND).title
 
 
+def test_names_in_a_sentence_stay_as_they_are_typed() -> None:
+    reasons = {
+        "harvester/reasons/account/skipped/set HARVESTER_TOKEN": 3,
+        "harvester/reasons/account/skipped/not_found: no_such.example": 1,
+        "harvester/errors/server_error/my_host.example": 2,
+    }
+    found = rows(summarise(FINISHED | reasons | {"harvester/items/account/skipped": 4}, PLACES, COMMAND))
+    assert found["accounts skipped"] == "4: 3 set HARVESTER_TOKEN, 1 not found: no_such.example"
+    assert "2 server error at my_host.example" in found["errors met"]
+
+
 def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
     reasons = {f"harvester/reasons/account/failed/reason {n} {'x' * 200}": 10 - n for n in range(8)}
     summary = summarise({"harvester/items/account/failed": 52} | reasons, PLACES, COMMAND)
