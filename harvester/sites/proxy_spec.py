@@ -107,7 +107,7 @@ def _oxylabs(spec: ProxySpec) -> str:
 def _zyte(spec: ProxySpec) -> str:
     if spec.tier not in (Tier.DATACENTER, Tier.RESIDENTIAL):
         return "Zyte API has datacenter and residential addresses"
-    if spec.geo.state or spec.geo.city:
+    if spec.geo.state or spec.geo.city or spec.geo.zip:
         return "Zyte API knows countries only"
     if spec.session_ttl or spec.strict:
         return "Zyte API knows neither a session time nor strict sessions"
@@ -115,7 +115,7 @@ def _zyte(spec: ProxySpec) -> str:
 
 
 def _list(spec: ProxySpec) -> str:
-    if spec.geo.state or spec.geo.city:
+    if spec.geo.state or spec.geo.city or spec.geo.zip:
         return "a list knows countries only"
     if spec.session_ttl:
         return "a list has no session time"
