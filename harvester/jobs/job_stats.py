@@ -64,7 +64,8 @@ class JobStats:
             await self._tell_next_due()
             await self._tell_reasons()
             rows = [(job, row) for job, counts in self._counts.items() for row in counts]
-            self._stats.set_value("harvester/job_records", sum(row.records for _, row in rows))
+            if rows:  # a run whose job has no item is judged by what it stored itself
+                self._stats.set_value("harvester/job_records", sum(row.records for _, row in rows))
             ended = all(self._shown_state(job, row) not in UNFINISHED for job, row in rows)
             self._stats.set_value("harvester/job_finished", ended)
 

@@ -64,6 +64,17 @@ async def test_items_of_all_jobs_of_a_run_are_told_by_kind_and_state(ledgers: Le
     }
 
 
+async def test_of_a_job_without_an_item_no_records_are_told_by_which_the_run_would_be_judged(
+    ledgers: Ledgers, stats: StatsCollector
+) -> None:
+    ledger = ledgers.another()
+    job, _ = await begin(ledger, "one")
+    shown = JobStats(ledger, stats)
+    await look(shown, ledger, job)
+    await shown.close()
+    assert told(stats) == {"job": job, "next_due": 0, "job_finished": True}
+
+
 async def test_nobody_waits_while_items_are_counted_and_a_count_that_failed_is_not_hidden(
     ledgers: Ledgers, stats: StatsCollector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
