@@ -10,9 +10,19 @@ from harvester.sandbox.sources.mastodon import POSTS, REFUSING
 from harvester.sandbox.sources.popular import TAGS
 from tests.hashtags.conftest import Crawls, Document
 from tests.jobs.running import FINISHED, LEFT
+from tests.pipelines.records import post
 
 MOST = 90
 """Posts of a tag that are looked at."""
+
+
+async def test_counts_alone_want_no_source_and_ask_nobody(crawls: Crawls) -> None:
+    for name in ("bluesky_identifier", "bluesky_app_password"):
+        crawls.set(name, "")
+    crawls.mongodb["posts"].insert_one(post(sort_at=datetime(2026, 11, 1, tzinfo=UTC), tags=("cats",)).to_document())
+    assert await crawls.run("hashtags", collect="counts") == FINISHED, crawls.said
+    assert [(row["tag"], row["volume"]) for row in crawls.rows("trends")] == [("cats", 1)]
+    assert crawls.site.log()["total"] == 0
 
 
 async def test_trends_and_posts_of_all_sources_become_records_and_the_same_look_again_adds_none(crawls: Crawls) -> None:

@@ -83,7 +83,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
     @property
     def is_counting(self) -> bool:
         """Whether tags of harvested posts are to be counted."""
-        return not self.only and "bluesky" in self.arguments.sources and "counts" in self.arguments.collect
+        return not self.only and "counts" in self.arguments.collect
 
     async def start(self) -> AsyncIterator[Any]:
         if self.is_counting:
