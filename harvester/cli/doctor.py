@@ -238,7 +238,7 @@ def redis(config: Config) -> Finding:
     try:
         info = asyncio.run(_info(config))
     except ServiceError as error:
-        return Finding(Level.WARN, "Redis", str(error), "only work that several processes share needs it")
+        return Finding(Level.FAIL, "Redis", str(error))
     except UsageError as error:
         return Finding(Level.FAIL, "Redis", str(error), f"correct {variable_of('redis_url')}, or unset it")
     except (RedisError, OSError) as error:

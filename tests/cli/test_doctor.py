@@ -227,7 +227,9 @@ def test_private_servers_that_cannot_start_are_explained(tmp_path: Path) -> None
     finding, _ = doctor.mongodb(config)
     assert finding.level is Level.FAIL
     assert "HARVESTER_STATE_DIR" in finding.text
-    assert doctor.redis(config).level is Level.WARN
+    finding = doctor.redis(config)
+    assert (finding.level, finding.remedy) == (Level.FAIL, "")  # no crawl begins without it
+    assert "HARVESTER_STATE_DIR" in finding.text
 
 
 def test_missing_and_wrong_packages_fail(monkeypatch: pytest.MonkeyPatch) -> None:
