@@ -21,7 +21,7 @@ def gc_command(
     from harvester.worker.retention import SETTING, read_bounds, sweep, total
 
     config = load_config()
-    bounds = read_bounds(keep or config.retention)
+    bounds = read_bounds(keep, "--keep") if keep else read_bounds(config.retention)
     if not bounds:
         raise UsageError(f"{SETTING} is empty, so all is kept: give --keep, as --keep 'logs=30d rejects=180d,5GB'.")
     swept = sweep(config, bounds, dry_run=dry_run)

@@ -99,13 +99,13 @@ class Needs:
         return kept.at >= since or any(path.stem in self.runs or path in self.logs for path in kept.paths)
 
 
-def read_bounds(text: str) -> dict[str, Bound]:
-    """Raises UsageError for what is no bound. An empty text bounds nothing."""
+def read_bounds(text: str, named: str = SETTING) -> dict[str, Bound]:
+    """Raises UsageError for what is no bound. An empty text bounds nothing. `named`: who says it, for people."""
     bounds = {}
     for word in text.split():
         kind, _, said = word.partition("=")
         if kind not in KINDS:
-            raise UsageError(f"{SETTING}: {kind!r} is no kind of files{did_you_mean(kind, KINDS)} {_KNOWN}")
+            raise UsageError(f"{named}: {kind!r} is no kind of files{did_you_mean(kind, KINDS)} {_KNOWN}")
         age_s, size_bytes = None, None
         for part in filter(None, said.split(",")):
             if found := _size(part):
@@ -114,9 +114,9 @@ def read_bounds(text: str) -> dict[str, Bound]:
                 try:
                     age_s = float(read_duration(part))
                 except UsageError as error:
-                    raise UsageError(f"{SETTING}: {kind}: {error}; or a size as 500MB.") from None
+                    raise UsageError(f"{named}: {kind}: {error}; or a size as 500MB.") from None
         if age_s is None and size_bytes is None:
-            raise UsageError(f"{SETTING}: {kind} has no bound: write {kind}=30d, {kind}=2GB or {kind}=30d,2GB.")
+            raise UsageError(f"{named}: {kind} has no bound: write {kind}=30d, {kind}=2GB or {kind}=30d,2GB.")
         bounds[kind] = Bound(age_s, size_bytes)
     return bounds
 

@@ -270,3 +270,5 @@ def test_the_command_shows_a_table(
     assert files["rejects"].exists()
     assert "removed" in said("--keep", "rejects=30d")
     assert not files["rejects"].exists()
+    with pytest.raises(UsageError, match=r"^--keep: 'reject' is no kind of files; did you mean rejects"):
+        CliRunner().invoke(app, ["gc", "--keep", "reject=30d"], catch_exceptions=False)
