@@ -209,7 +209,7 @@ class Submitter:
         return job
 
     def _usable(self, lines: Iterable[Found | BadLine]) -> Iterator[Found]:
-        for each in lines:
+        for number, each in enumerate(lines, 1):
             if isinstance(each, BadLine):
                 self._bad.add(each)
                 continue
@@ -218,7 +218,7 @@ class Submitter:
                     refuse_variables(each.input)
                 yield self._spider.check_item(each)
             except UsageError as error:
-                self._bad.add(BadLine(each.line or 0, each.key, str(error)))
+                self._bad.add(BadLine(each.line or number, each.key, str(error)))
 
     def _with_progress(self, error: HarvesterError) -> HarvesterError:
         if not self._job or self._is_part:

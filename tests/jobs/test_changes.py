@@ -41,6 +41,8 @@ def states(mongodb: Database[Document]) -> dict[str, tuple[str, str]]:
 def test_items_are_added_removed_and_brought_back(jobs: Jobs, mongodb: Database[Document]) -> None:
     job = jobs.submitted("1\n2\n")
     assert jobs("add", job, "3", "003", "4").out == f"{job}: 2 items accepted, 1 known before.\n"
+    bad = jobs("add", job, "3", "three")
+    assert (bad.code, bad.err.splitlines()[0]) == (0, "Line 2, 'three': 'three' is no number of a parcel.")
     assert jobs("remove", job, "1", f"{job}:parcel:2").out == "2 items are removed.\n"
     assert jobs("remove", job, "1").out == "0 items are removed.\n"
     removed = ("skipped", "removed")
