@@ -53,8 +53,10 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
+        if unknown := next((word for word in args if word.startswith("-")), ""):
+            raise ScrapyUsageError(f"there is no option {unknown}", print_help=False)
         if len(args) != 1:
-            raise ScrapyUsageError("name one spider: scrapy crawl <spider>", print_help=False)
+            raise ScrapyUsageError("name one spider: harvester crawl <spider>", print_help=False)
         try:
             spider = self._spider(args[0])
         except HarvesterError as error:

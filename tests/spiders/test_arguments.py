@@ -222,6 +222,12 @@ async def test_bad_seeds_end_the_command_before_anything_is_fetched_or_started(t
     assert os.listdir(tmp_path) == []
 
 
+async def test_an_option_that_there_is_not_is_named(tmp_path: Path) -> None:
+    code, said = await scrapy(tmp_path, "crawl", "bluesky", "--depth", "1")
+    assert code == 2
+    assert "there is no option --depth" in said
+
+
 async def test_help_prints_every_argument(tmp_path: Path) -> None:
     code, said = await scrapy(tmp_path, "crawl", "bluesky", "-a", "help")
     assert code == 0
