@@ -33,7 +33,7 @@ def write_spider(name: str, url: str) -> None:
     files = {**project.missing, **beginning.spider(name, page, project.package, date.today())}
     for path, content in files.items():
         write(project.root / path, content)
-    print(f"\nTo run it: scrapy crawl {name}\nTo test its parser: python -m pytest tests/test_{name}.py")
+    print(f"\nTo run it: harvester crawl {name}\nTo test its parser: python -m pytest tests/test_{name}.py")
 
 
 class _Project(NamedTuple):

@@ -122,7 +122,7 @@ def write_trends(config: Config, wanted: Wanted, out: Path | None = None) -> Pat
     if not charts:
         raise UsageError(
             f"There are no trends like that of the last {wanted.days} days in the database {config.database}."
-            " `scrapy crawl hashtags` harvests some."
+            " `harvester crawl hashtags` harvests some."
         )
     path = out or config.data_dir / "reports" / "hashtags.html"
     try:

@@ -108,7 +108,7 @@ class Submitter:
         self._wanted = wanted
         spider = load_spider(wanted.spider)
         if not getattr(spider, "ITEM_KINDS", ()):
-            raise UsageError(f"{wanted.spider} takes no items: it begins with its arguments (scrapy crawl).")
+            raise UsageError(f"{wanted.spider} takes no items: it begins with its arguments (harvester crawl).")
         self._spider = cast(TakesItems, spider)
         if "job" in wanted.arguments:
             raise UsageError("-a job: a submission makes a job of its own; give --idempotency-key to add to one.")

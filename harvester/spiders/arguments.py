@@ -24,7 +24,7 @@ def print_arguments(spider: type[Spider]) -> None:
         console.print(describe(spider.Arguments))
     else:
         console.print(f"{spider.name} declares no arguments: what is given becomes its attributes.")
-    console.print(f"\nscrapy crawl {spider.name} -a argument=value -a argument=value ...")
+    console.print(f"\nharvester crawl {spider.name} -a argument=value -a argument=value ...")
 
 
 def describe(model: type[BaseModel]) -> Table:

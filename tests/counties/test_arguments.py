@@ -67,7 +67,10 @@ def parsed(spider: type[PlatformSpider] = ArcgisSpider, **given: str) -> Propert
         ({"site": "us-mi-made-upp", "all": "yes"}, "no property records of that name; did you mean us-mi-made-up?"),
         ({"site": "nowhere", "all": "yes"}, "no property records of that name; on arcgis there are"),
         ({"site": "bluesky", "all": "yes"}, "no property records of that name"),
-        ({"site": "us-mi-deeds", "all": "yes"}, "Deeds County is on vgsi, not on arcgis: scrapy crawl vgsi -a site="),
+        (
+            {"site": "us-mi-deeds", "all": "yes"},
+            "Deeds County is on vgsi, not on arcgis: harvester crawl vgsi -a site=",
+        ),
         (
             {"site": "us-mi-eagle", "all": "yes"},
             "Eagle County is on eagleweb, not on arcgis: no spider of this project reads that",

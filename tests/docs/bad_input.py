@@ -61,7 +61,7 @@ class Row(NamedTuple):
 def rows() -> dict[str, list[Row]]:
     """Heading -> what is refused."""
     return {
-        "Arguments, seeds and settings of `scrapy crawl bluesky`": [
+        "Arguments, seeds and settings of `harvester crawl bluesky`": [
             *(Row(name, said[0], 2) for name, (_, said) in test_usage.KINDS.items()),
             *(Row(f"-a {name}={value}", said, 2) for name, (value, said) in test_usage.BAD_VALUES.items()),
             *(Row(f"{name}={value}", said, 2) for name, (value, said) in test_usage.BAD_SETTINGS.items()),
@@ -79,7 +79,7 @@ def rows() -> dict[str, list[Row]]:
                 lambda url: f"REDIS_URL={url.replace('secret', '...')}",
             ),
         ],
-        "Arguments of `scrapy crawl hashtags`": [
+        "Arguments of `harvester crawl hashtags`": [
             *_of(test_hashtags.test_what_cannot_be_meant_is_refused, _given),
             *_of(test_hashtags.test_what_nothing_can_come_of_is_refused_before_anything_is_fetched, _given),
         ],
@@ -182,15 +182,15 @@ def rows() -> dict[str, list[Row]]:
             ),
             *_of(test_publish.test_what_cannot_be_meant_is_refused, _words("harvester publish")),
         ],
-        "Endpoints (`scrapy crawl endpoints`)": [
+        "Endpoints (`harvester crawl endpoints`)": [
             *(Row(text.removeprefix("[a]\n"), said, 2) for text, said in test_endpoints.BAD),
             *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_endpoints.UNUSABLE),
             *(Row(_words("harvester endpoints")(words), said, 2) for words, said in test_endpoints_cli.BAD),
         ],
-        "Arguments of `scrapy crawl feeds`": [
+        "Arguments of `harvester crawl feeds`": [
             *(Row(_given(arguments) or "no arguments", said, 2) for arguments, said in test_feeds.BAD),
         ],
-        "Recordings (`harvester flow check`, `scrapy crawl flow`)": [
+        "Recordings (`harvester flow check`, `harvester crawl flow`)": [
             *(Row(name, said, 2) for name, said in test_recording.INVALID.items()),
             *(Row(name, said, 2) for name, (_, said) in test_recording.UNWANTED.items()),
             *(Row(f"beside it: {name}", said, 2) for name, (_, said) in test_recording.BESIDE.items()),

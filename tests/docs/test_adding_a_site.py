@@ -53,7 +53,7 @@ async def test_the_page_leads_from_an_empty_folder_to_records_in_mongodb(house: 
         assert shop.url in (house.folder / "books.py").read_text()
         assert api.url in (house.folder / "quotes.py").read_text()
         said = {command: await house.runs(command) for command in COMMANDS}
-        assert said.keys() >= {"scrapy crawl books", "scrapy crawl quotes", "python show.py"}
+        assert said.keys() >= {"harvester crawl books", "harvester crawl quotes", "python show.py"}
 
         from_list = {"provenance.spider": "books"}
         stored = list(house.database["books"].find(from_list, {"provenance.fetched_at": 0}).sort("_id"))
@@ -78,9 +78,9 @@ async def test_the_page_leads_from_an_empty_folder_to_records_in_mongodb(house: 
         }
         assert said["python show.py"].splitlines()[0].startswith("upc1 Book 1 1.5 http")
         assert said["python show.py"].splitlines()[-1] == "12 quotes about life"
-        assert "scrapy crawl books -s SCHEDULER_PERSIST=True" in said
+        assert "harvester crawl books -s SCHEDULER_PERSIST=True" in said
         assert shop.count("/catalogue/5/index.html") == 1, "what was asked for is not asked for again"
-        await house.runs("scrapy crawl books")
+        await house.runs("harvester crawl books")
         assert shop.count("/catalogue/5/index.html") == 2, "all is asked for anew"
 
 
@@ -95,7 +95,7 @@ async def test_a_new_spider_runs_at_once_and_so_does_its_test(house: House, url:
         saved = next((house.folder / "tests" / "pages").iterdir())
         assert saved.read_bytes() == site.answers[url][0].body
         assert "my_county" in await house.runs("harvester spiders list")
-        await house.runs("scrapy crawl my_county")
+        await house.runs("harvester crawl my_county")
         (record,) = house.database["my_county_pages"].find({}, {"provenance": 0})
         assert record == {"_id": site.url + url, "url": site.url + url} | read
         assert "1 passed" in await house.test()

@@ -234,5 +234,5 @@ async def test_help_prints_every_argument(tmp_path: Path) -> None:
     for name, field in BlueskyArguments.model_fields.items():
         assert f"\n{name} " in f"\n{said}"
         assert (field.description or "-")[:30] in said
-    assert "scrapy crawl bluesky -a" in said
+    assert "harvester crawl bluesky -a" in said, "which works in any folder"
     assert os.listdir(tmp_path) == []

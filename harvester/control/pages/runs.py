@@ -11,7 +11,7 @@ from harvester.formatting import counted, duration, typed_arguments
 
 MOST = 100
 COLUMNS = ("began", "run", "spider", "state", "monitors", "took", "+records", "+rejected", "ended because of")
-EMPTY = """No run has been recorded yet. Runs appear here when workers, or `scrapy crawl`, begin:
+EMPTY = """No run has been recorded yet. Runs appear here when workers, or `harvester crawl`, begin:
 
 harvester worker"""
 _COLOURS = {"passed": "#2f9e58", "failed": "#d64545", "": "#8793a3"}

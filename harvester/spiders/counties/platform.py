@@ -104,7 +104,9 @@ class PlatformSpider(JobSpider, ABC):
         if records.platform != cls.name:
             is_read = records.platform in spider_loader().list()
             instead = (
-                f"scrapy crawl {records.platform} -a site={site}" if is_read else "no spider of this project reads that"
+                f"harvester crawl {records.platform} -a site={site}"
+                if is_read
+                else "no spider of this project reads that"
             )
             raise UsageError(f"-a site={site}: {records.name} is on {records.platform}, not on {cls.name}: {instead}")
         return Jurisdiction(site, records)
