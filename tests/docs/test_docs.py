@@ -79,6 +79,21 @@ def test_every_room_of_the_stats_is_documented() -> None:
     assert rooms - set(re.findall(r"harvester/([a-z_]+)", OPERATING)) == set()
 
 
+def test_every_stat_is_documented() -> None:
+    """As far as its name is known where it is counted: that of the room, and one word more."""
+    documented = {
+        f"harvester/{room}/{name}"
+        for room, names in re.findall(r"`harvester/([a-z_]+)/([^`/]+)", OPERATING)
+        for name in names.strip("{}").split(",")
+    }
+    counted = {found[0] for text in literals() if (found := re.match(r"harvester/[a-z_]{2,}/[a-z_]{2,}", text))}
+    assert counted - documented == set()
+
+
+def test_the_readme_counts_the_outcomes() -> None:
+    assert f"has one of {len(Outcome)} names" in " ".join(README.split())
+
+
 def test_what_each_outcome_means_for_a_parcel_is_in_the_table() -> None:
     page = (DOCS / "county-records.md").read_text("utf-8")
     table = page.partition("## What became of a parcel")[2].partition("\n## ")[0]
