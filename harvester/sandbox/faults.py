@@ -76,6 +76,9 @@ class Faults:
         kind = wish.pop("kind", None)
         if kind not in KINDS:
             raise ValueError(f"no fault of the kind {kind!r}; there are {', '.join(sorted(KINDS))}")
+        for name, least in (("times", 0), ("every", 1), ("after", 0), ("seconds", 0)):
+            if (given := wish.get(name)) is not None and (not isinstance(given, (int, float)) or given < least):
+                raise ValueError(f"{name} is {given!r}, and must be a number from {least} on")
         self._serial += 1
         fault = Fault(
             number=self._serial,

@@ -58,7 +58,8 @@ def test_what_the_page_asks_of_a_running_sandbox_is_understood() -> None:
         assert limits == {"pds_limit": 100, "window_seconds": 10}
         assert turned == {"clock_forward": 604_800}
         assert sources == {"quotas_left": 2, "mastodon_access": "disabled", "tiktok_pages": {"US": 1}}
-        for bad in ('{"kind": "noise"}', "{", "[]", '{"kind": "slow", "match": "("}'):
+        no_numbers = ('{"kind": "slow", "every": 0}', '{"kind": "slow", "seconds": "x"}')
+        for bad in ('{"kind": "noise"}', "{", "[]", '{"kind": "slow", "match": "("}', *no_numbers):
             with pytest.raises(HTTPError) as refused:
                 ask(site, f"curl -d {shlex.quote(bad)} http://127.0.0.1:{PORT}/_control/faults")
             assert (refused.value.code, list(json.load(refused.value))) == (400, ["error"])
