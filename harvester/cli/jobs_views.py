@@ -10,6 +10,7 @@ from harvester.cli.frontier_views import breaker_text
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts, shown
 from harvester.formatting import counted, duration, number, typed_arguments
 from harvester.jobs.documents import NOT_GIVEN, Item, Job, JobState, State
+from harvester.jobs.job_stats import reason_of
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemReport
 from harvester.jobs.service import JobReport, by_state
@@ -134,8 +135,8 @@ def print_items(items: Sequence[ItemReport]) -> None:
         console.print(f"{shown(item.id)}  {_state(item)}")
         for past in item.history:
             came = f"{counted(past.requests, 'request')}, {counted(past.records, 'record')}"
-            why = f" because of {past.outcome}" + (f": {shown(past.reason)}" if past.reason else "")
-            console.print(f"    {at(past.at)}  attempt {past.attempt}: {past.state}{why} ({came})")
+            why = shown(reason_of(past.state, past.outcome, past.reason))
+            console.print(f"    {at(past.at)}  attempt {past.attempt}: {past.state}, {why} ({came})")
         for collection, keys in report.results.records.items():
             console.print(f"    records in {collection}: {_some(keys)}")
         if report.results.files:

@@ -335,9 +335,7 @@ def test_an_item_is_shown_with_its_attempts(jobs: Jobs, work: Work) -> None:
     work.end(job, _7="broken")
     said = jobs("items", job).out
     assert re.match(rf"{job}:parcel:7  failed since .* UTC, 1 attempt, line 1\n", said)
-    assert re.search(
-        r"\n    .* UTC  attempt 1: failed because of broken: because of broken \(2 requests, 5 records\)\n", said
-    )
+    assert re.search(r"\n    .* UTC  attempt 1: failed, broken: because of broken \(2 requests, 5 records\)\n", said)
     (item,) = jobs("items", job, "--json").json
     assert item["item"]["history"][0]["reason"] == "because of broken"
     assert item["item"]["counts"] == {"requests": 2, "records": 5, "rejected": 0}
