@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr, ValidationError, field_validator
-from pydantic_core import PydanticUseDefault
+from pydantic_core import ErrorDetails, PydanticUseDefault
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harvester import logs
@@ -38,8 +38,23 @@ _is_of_credentials = re.compile(rf"{PREFIX}(?:SESSION_\w+_(?:USER|PASSWORD)|PUBL
 _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
 """It tells each container of each service, `harvester-redis` too."""
 _WEB_ADDRESS = r"^https?://[^/\s]+"
+_WEB_ADDRESS_OR_NONE = r"^(?:https?://[^/\s]+.*)?$"
+_WHOLE_ADDRESS_OR_NONE = r"^(?:https?://[^/\s]+\S*)?$"
 _HOSTS = r"^\s*(?:[^\s,/@]+(?:\s*,\s*[^\s,/@]+)*)?\s*$"
 """Names or addresses with or without a port, between commas."""
+_DATABASE = r"^[A-Za-z0-9_-]{1,38}$"
+_CONTACT = r"^(?:[^\x00-\x1f\x7f]{3,})?$"
+_NUMBER = r"^[0-9]*$"
+_WANTED = {
+    **dict.fromkeys(
+        (_WEB_ADDRESS, _WEB_ADDRESS_OR_NONE, _WHOLE_ADDRESS_OR_NONE), "give an address, as https://example.org"
+    ),
+    _HOSTS: "give hosts, with commas between, as intranet.example,127.0.0.1:8080",
+    _DATABASE: "give a name of 1 to 38 letters, digits, - and _",
+    _CONTACT: "give an e-mail address or a page of yours, as mailto:NAME@YOUR-DOMAIN",
+    _NUMBER: "give its number",
+}
+"""Pattern -> what is said of a value that is not like it."""
 DATABASE = "harvester"
 """Of MongoDB, unless another one is configured."""
 NO_CONTACT = (
@@ -93,7 +108,7 @@ class Config(BaseSettings):
     """A PostgreSQL that gets the records, too: `postgresql://user@host:5432/database`."""
     postgres_schema: str = "harvester"
     """Its schema for their tables."""
-    database: str = Field(DATABASE, pattern=r"^[A-Za-z0-9_-]{1,38}$")
+    database: str = Field(DATABASE, pattern=_DATABASE)
     """MongoDB database of the records and of the ledger."""
 
     # Workers
@@ -116,7 +131,7 @@ class Config(BaseSettings):
     metrics_host: str = Field("127.0.0.1", min_length=1)
     """The address of this machine on which it listens. Nobody is asked for a password there."""
 
-    traces_url: str = Field("", pattern=r"^(?:https?://[^/\s]+\S*)?$")
+    traces_url: str = Field("", pattern=_WHOLE_ADDRESS_OR_NONE)
     """Where the way of requests is told as OpenTelemetry traces (OTLP over HTTP), as http://127.0.0.1:4318/v1/traces."""
     traces_share: float = Field(0.01, ge=0, le=1)
     """The share of requests whose way is told."""
@@ -135,7 +150,7 @@ class Config(BaseSettings):
     """How long, and up to which size, files are kept: `KIND=AGE,SIZE`, see [Room on the disk](#room-on-the-disk)."""
 
     # Manners
-    contact: str = Field("", pattern=r"^(?:[^\x00-\x1f\x7f]{3,})?$")
+    contact: str = Field("", pattern=_CONTACT)
     """Where a site's operator reaches you: an e-mail address or a page of yours. It is sent in the User-Agent."""
     requests_per_second: float = Field(8.0, ge=0)
     """The most that one host is asked, by all workers of one Redis together. 0: no limit (servers of your own)."""
@@ -214,7 +229,7 @@ class Config(BaseSettings):
     """A key for it."""
     instagram_url: str = Field("https://graph.facebook.com/v26.0", pattern=_WEB_ADDRESS)
     """Where Instagram's Graph API is, with its version."""
-    instagram_user: str | None = Field(None, pattern=r"^[0-9]*$")
+    instagram_user: str | None = Field(None, pattern=_NUMBER)
     """Id of an Instagram account of yours that may read public content; needs the token too."""
     instagram_token: SecretStr | None = None
     """Its access token."""
@@ -251,7 +266,7 @@ class Config(BaseSettings):
     """Megabytes of a file of items that is uploaded, decompressed."""
 
     # A controller on another machine, for harvester jobs
-    url: str = Field("", pattern=r"^(?:https?://[^/\s]+.*)?$")
+    url: str = Field("", pattern=_WEB_ADDRESS_OR_NONE)
     """Where it is: `https://harvester.example.org`. `harvester jobs` asks it, in place of this machine's servers."""
     token: SecretStr | None = None
     """The token by which it is asked."""
@@ -338,8 +353,12 @@ def read_config() -> Config:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The file .env in {Path.cwd()} cannot be read: {error}. Mend it, or remove it.") from None
     except ValidationError as error:
-        lines = [f"  {variable_of(str(each['loc'][0]))}: {said_of(each)}" for each in error.errors()]
+        lines = [f"  {variable_of(str(each['loc'][0]))}: {_said_of_value(each)}" for each in error.errors()]
         raise UsageError("Settings cannot be used (environment or .env):\n" + "\n".join(lines)) from None
+
+
+def _said_of_value(error: ErrorDetails) -> str:
+    return _WANTED.get(error.get("ctx", {}).get("pattern", "")) or said_of(error)
 
 
 def misspelt(config: Config) -> list[str]:

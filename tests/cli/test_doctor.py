@@ -21,7 +21,7 @@ from harvester.browser import chromium
 from harvester.cli import doctor
 from harvester.cli.app import app
 from harvester.cli.doctor import Level
-from harvester.config import Config, load_config
+from harvester.config import Config, load_config, read_config
 from harvester.exceptions import UsageError
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -192,6 +192,25 @@ def test_settings_that_cannot_be_read_are_a_finding(site: Site, monkeypatch: pyt
     assert "fail  Settings          Settings cannot be used" in output
     assert "HARVESTER_ALERT_WEBHOOK_URL: is no web address" in output
     assert "sesame" not in output
+
+
+def test_a_setting_that_is_refused_says_what_to_give_and_shows_no_regular_expression(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patterns = {
+        name: each.pattern
+        for name, field in Config.model_fields.items()
+        for each in field.metadata
+        if getattr(each, "pattern", None)
+    }
+    assert {"contact", "database", "private_hosts"} < patterns.keys()
+    for name in patterns:
+        monkeypatch.setenv(f"HARVESTER_{name.upper()}", " @")
+    with pytest.raises(UsageError) as refused:
+        read_config()
+    (_, *lines) = str(refused.value).splitlines()
+    assert len(lines) == len(patterns)
+    assert all(": give " in line for line in lines), lines
 
 
 def test_an_unreachable_redis_fails(free_port: int) -> None:
