@@ -41,6 +41,7 @@ from harvester.stores import servers
 from harvester.stores.mongodb import said
 from harvester.stores.objects import open_store
 from harvester.stores.redis import connect, forgets, problem_of
+from harvester.worker.retention import read_bounds
 
 SERVER_TIMEOUT_SECONDS = 5
 SITE_TIMEOUT_SECONDS = 15
@@ -125,9 +126,14 @@ def _complaint_about(requirement: Requirement) -> str:
 
 
 def settings(config: Config) -> Finding:
-    """Whether all variables that look like settings are some."""
-    if wrong := misspelt(config):
-        return Finding(Level.WARN, "Settings", "\n".join(wrong), "correct the names, or unset the variables")
+    """Whether all variables that look like settings are some, and whether what is read later can be read."""
+    wrong = misspelt(config)
+    try:
+        read_bounds(config.retention)
+    except UsageError as error:
+        wrong.append(f"{error} Until then no old file is removed")
+    if wrong:
+        return Finding(Level.WARN, "Settings", "\n".join(wrong), "correct these variables, or unset them")
     return Finding(Level.OK, "Settings", "all names are known")
 
 

@@ -213,6 +213,13 @@ def test_a_setting_that_is_refused_says_what_to_give_and_shows_no_regular_expres
     assert all(": give " in line for line in lines), lines
 
 
+def test_bounds_of_old_files_that_no_worker_can_read_are_a_finding() -> None:
+    finding = doctor.settings(Config(retention="logs=soon"))
+    assert finding.level is Level.WARN
+    assert finding.text.startswith("HARVESTER_RETENTION: logs: 'soon' is no duration")
+    assert doctor.settings(Config()).level is Level.OK
+
+
 def test_an_unreachable_redis_fails(free_port: int) -> None:
     finding = doctor.redis(Config(redis_url=SecretStr(f"redis://:hunter2@127.0.0.1:{free_port}")))
     assert finding.level is Level.FAIL
