@@ -261,4 +261,5 @@ def _quoted(text: str) -> str:
 
 
 def _unwritable(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"{path} cannot be written: {error.strerror or error}. Make room, or name another file.")
+    remedy = "Make its folder" if isinstance(error, FileNotFoundError) else "Make room"
+    return StorageError(f"{path} cannot be written: {error.strerror or error}. {remedy}, or name another file.")

@@ -129,7 +129,8 @@ def test_a_file_that_cannot_be_written_leaves_the_former_one(export: Export, tmp
     (tmp_path / "folder").mkdir()
     ran = export("posts", "--to", "nowhere/x.csv")
     assert ran.returncode == StorageError.exit_code
-    assert "nowhere/x.csv cannot be written: No such file or directory" in ran.stderr
+    said = "nowhere/x.csv cannot be written: No such file or directory. Make its folder, or name another file."
+    assert said in ran.stderr
     assert export("posts", "--to", "x.jsonl").returncode == 0
     before = (tmp_path / "x.jsonl").read_bytes()
     wrong = export("posts", "--where", '{"$nonsense": 1}', "--to", "x.jsonl")
