@@ -8,6 +8,7 @@ from shutil import copytree
 
 import pytest
 
+from harvester.config import Config
 from tests.deploy.conftest import Records
 from tests.deploy.jobs import run_of, schedule_slow
 from tests.deploy.scrapyd import PASSWORD, Scrapyd
@@ -31,6 +32,16 @@ def test_a_secret_is_read_from_a_file_and_only_its_value_reaches_the_program(tmp
     secret.write_text("mongodb://me:pass $word'\"@mongo/\n")
     answer = enter(sys.executable, "-c", SHOW, HARVESTER_MONGODB_URI_FILE=str(secret))
     assert answer.stdout == "mongodb://me:pass $word'\"@mongo/ None\n", answer.stderr
+
+
+def test_a_setting_that_names_a_file_reaches_the_program_as_it_is(tmp_path: Path) -> None:
+    fields = Config.model_fields
+    files = [each for each in fields if each.endswith("_file") and each.removesuffix("_file") not in fields]
+    assert files == ["proxies_file", "publish_file"]
+    named = {f"HARVESTER_{each.upper()}": str(tmp_path / each) for each in files}
+    show = f"import os; print([os.environ[name] for name in {[*named]}])"
+    answer = enter(sys.executable, "-c", show, **named)
+    assert answer.stdout == f"{[*named.values()]}\n", answer.stderr
 
 
 def test_a_secret_that_cannot_be_read_or_is_given_twice_is_refused(tmp_path: Path) -> None:
