@@ -1,10 +1,11 @@
 """Scrapy's developer tools look at pages and leave nothing behind: no frontier, no MongoDB, no run, no report."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scrapy import Request
-from scrapy.exceptions import UsageError
+from scrapy.exceptions import IgnoreRequest, UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from harvester.config import load_config
@@ -12,6 +13,8 @@ from harvester.exceptions import HarvesterError
 from harvester.items.adapter import register
 from harvester.items.base import Record
 from harvester.project import loader_of
+
+logger = logging.getLogger(__name__)
 
 _ALONE = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
@@ -23,11 +26,22 @@ _ALONE = {
         "scrapy.extensions.logstats.LogStats": None,
     },
     "SPIDER_MIDDLEWARES": {},
-    "DOWNLOADER_MIDDLEWARES": {"harvester.middlewares.addresses.AddressMiddleware": 90},  # beside Scrapy's own
+    "DOWNLOADER_MIDDLEWARES": {  # beside Scrapy's own
+        "harvester.commands.alone.RefusalMiddleware": 80,
+        "harvester.middlewares.addresses.AddressMiddleware": 90,
+    },
     "SPIDERMON_ENABLED": False,
     "RETRY_ENABLED": False,  # Scrapy's own asks again at once, whatever Retry-After says
     "DOWNLOAD_DELAY_JITTER": 0.0,
 }
+
+
+class RefusalMiddleware:
+    """Downloader middleware: says what is not asked for, and why. In a crawl the outcome does; Scrapy says nothing."""
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        if isinstance(exception, IgnoreRequest):
+            logger.error("%s is not asked for: %s", request.url, exception)
 
 
 def be_alone(settings: BaseSettings, **more: Any) -> None:

@@ -112,6 +112,7 @@ async def test_a_page_is_fetched_as_the_project_would(scrapy: Scrapy, site: Site
 async def test_what_robots_txt_closes_is_not_fetched(scrapy: Scrapy, site: Site) -> None:
     ran = await scrapy("fetch", f"{site.url}/closed/1")
     assert not ran.stdout.strip()
+    assert f"{site.url}/closed/1 is not asked for: Forbidden by robots.txt" in ran.stderr
     assert not site.arrivals
 
 
