@@ -6,7 +6,7 @@ from redis.asyncio import Redis
 
 from harvester.stores import lua
 
-_WITH_BREAKERS = ("exchange", "breaker_set", "breaker_probe")
+_WITH_BREAKERS = ("exchange", "give_back", "breaker_set", "breaker_probe")
 """Scripts that change the breakers of sites."""
 _OF_WORKERS = ("status", "workers")
 """Scripts that tell who works at the frontier."""

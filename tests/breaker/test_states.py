@@ -157,6 +157,27 @@ async def test_probes_that_are_heard_of_no_more_are_followed_by_others(frontier:
     assert len({lease.id for lease in probes}) == 6
 
 
+GIVEN_BACK: dict[str, Callable[[Frontier, list[str]], Awaitable[Any]]] = {
+    "by a worker that goes on": lambda frontier, ids: frontier.exchange("worker-1", list(map(Release, ids))),
+    "by one that ends": lambda frontier, _: frontier.leave("worker-1"),
+    "with what it does not know of": lambda frontier, _: frontier.reconcile("worker-1", []),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_BACK)
+async def test_probes_that_come_back_unspent_are_followed_by_others_at_once(frontier: Frontier, how: str) -> None:
+    worker, other = Worker(frontier, "worker-1"), Worker(frontier, "worker-2")
+    await worker.exchange([push(number, site="s") for number in range(10)])
+    await _many_refusals(worker)
+    await _time(worker)
+    probes = await worker.lease(10)
+    assert [lease.probe for lease in probes] == [1, 1]
+    assert await other.lease(10) == []
+    await GIVEN_BACK[how](frontier, [lease.id for lease in probes])
+    assert [lease.probe for lease in await other.lease(10)] == [1, 1]
+    assert await other.lease(10) == []
+
+
 async def test_one_request_is_probe_enough_when_there_are_no_others(frontier: Frontier) -> None:
     worker = Worker(frontier, "worker-1")
     await worker.exchange([push(1, site="s")])

@@ -30,12 +30,13 @@ local breakers, changed = {}, {}
 local judged = {} -- name -> true, of those whose counts may decide something
 
 -- `window` has a bucket of tries for each tenth of the window, `pages` and `records` (of each kind) have samples of what
--- came, the latest last. The row from `granted` on is of the present trial. `died` are dead letters of late.
+-- came, the latest last. The row from `granted` on is of the present trial; `sent` are the ids of its probes. `died` are
+-- dead letters of late.
 local function new_breaker()
     return {
         state = 'closed', version = 0, since = now, opens = 0, cause = '', said = '', lost = {}, refusals = 0, failures = 0, misread = 0,
         window = {}, pages = {}, records = {}, bad = {}, died = {},
-        trial = 0, granted = 0, good = 0, blank = 0, ill = 0, proved = {},
+        trial = 0, granted = 0, sent = {}, good = 0, blank = 0, ill = 0, proved = {},
     }
 end
 
@@ -226,11 +227,29 @@ local function change(name, b, decision)
     tell_workers(name)
     b.state, b.since, b.due, b.version = to, now, due, b.version + 1
     b.trial = b.trial + (to == 'half_open' and 1 or 0)
-    b.granted, b.good, b.blank, b.ill, b.proved = 0, 0, 0, 0, {}
+    b.granted, b.sent, b.good, b.blank, b.ill, b.proved = 0, {}, 0, 0, 0, {}
     changed[name] = true
     redis.call('HSET', P .. 'alerts', event[1], cmsgpack.pack(event))
     redis.call('ZADD', P .. 'untold', now - TELLING, event[1]) -- the next that asks may tell of it
     return event
+end
+
+local function send_probe(name, b, id)
+    b.granted = b.granted + 1
+    b.sent = b.sent or {} -- kept by the program's version before
+    b.sent[id] = true
+    changed[name] = true
+end
+
+-- A request that comes back unspent: if it was a probe, another one may be sent in its place.
+local function take_back_probe(id, entry)
+    local name = entry and entry[SITE]
+    local b = entry and is_shut(name) and breaker_of(name)
+    if b and b.sent and b.sent[id] then
+        b.granted, b.sent[id] = b.granted - 1, nil
+        changed[name] = true
+        redis.call('SADD', P .. 'probed', name)
+    end
 end
 
 -- Adds to the last of these samples; a full one is followed by another. Returns whether it is full now.
@@ -311,7 +330,7 @@ end
 local function shown(name)
     local b = { name = name, parked = tier_of(name) and 0 or count_parked(name) }
     for field, value in pairs(breaker_of(name)) do
-        b[field] = field ~= 'died' and value or nil
+        b[field] = field ~= 'died' and field ~= 'sent' and value or nil
     end
     return b
 end
@@ -361,7 +380,7 @@ local function wake_breakers(patience)
             if b.state ~= 'half_open' then
                 change(name, b, { to = 'half_open', wait = wait })
             else
-                b.granted, b.due = b.good + b.blank, now + wait -- those that answered count on
+                b.granted, b.sent, b.due = b.good + b.blank, {}, now + wait -- those that answered count on
                 changed[name], judged[name] = true, true -- perhaps who heard of the last was lost before it judged
                 redis.call('ZADD', P .. 'shut', b.due, name)
                 if not tier_of(name) then

@@ -297,6 +297,7 @@ end
 function apply.release(op)
     local entry = ended(op[2])
     if entry then
+        take_back_probe(op[2], entry)
         make_ready(op[2], entry)
     end
 end
@@ -420,6 +421,7 @@ local function take_probes()
                 for i = 1, #popped, 2 do
                     ids[#ids + 1] = popped[i]
                     probes[popped[i]] = b.trial
+                    send_probe(name, b, popped[i])
                 end
                 if got < most then
                     leave_parked(name, each.key)
@@ -427,8 +429,6 @@ local function take_probes()
                 held_of(worker, each.line, got)
                 count(each.job, 'parked', -got)
                 count(each.job, 'leased', got)
-                b.granted = b.granted + got
-                changed[name] = true
             end
         end
         if #lines > 0 and #ids >= room and b.granted < b.rules[PROBES] then
@@ -447,10 +447,8 @@ local function put_back_what_is_too_much()
             held_of(worker, line_of(entry), -1)
             count(entry[JOB], 'leased', -1)
             make_ready(id, entry)
-            if probes[id] then
-                local b = breaker_of(entry[SITE])
-                b.granted, probes[id] = b.granted - 1, nil
-            end
+            take_back_probe(id, entry)
+            probes[id] = nil
         else
             kept[#kept + 1] = id
         end
@@ -511,6 +509,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '(' .. ARGV[2], '+inf'))
     if known == 0 then
         redeliver(worker, id, max_deliveries)
     else
+        take_back_probe(id, load(id))
         give_back(worker, id)
     end
 end

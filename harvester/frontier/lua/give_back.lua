@@ -18,6 +18,7 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'leases:' .. worker, 0, -1)) do
 end
 preload(ids)
 for _, id in ipairs(ids) do
+    take_back_probe(id, load(id))
     give_back(worker, id)
 end
 if leaves and #ids < most then
@@ -25,5 +26,6 @@ if leaves and #ids < most then
     redis.call('HDEL', P .. 'reported', worker)
     redis.call('HDEL', P .. 'blocked', worker)
 end
+save_breakers()
 finish()
 return { #ids, #ids == most and 1 or 0 }
