@@ -1,5 +1,6 @@
 """The end of a run in words: what was collected, what was not and why, and where it lies."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -268,9 +269,10 @@ def _why(count: int, reasons: Mapping[str, int]) -> str:
 
 
 def _in_words(reason: str) -> str:
-    """The outcome with which it begins; names of variables, hosts and labels in a sentence stay as they are typed."""
-    name, colon, said = reason.partition(":")
-    return reason if " " in name else f"{spaced(name)}{colon}{said}"
+    """The stage and outcome with which it begins; names of variables, hosts and labels that follow stay as they are."""
+    names = re.match(r"(?:\S+: )*", reason)[0]  # type: ignore[index]  # it matches nothing, too
+    said = reason.removeprefix(names)
+    return spaced(names) + (said if names or " " in said else spaced(said))
 
 
 def _cut(reason: str) -> str:

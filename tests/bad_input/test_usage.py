@@ -26,15 +26,15 @@ BAD_VALUES = {
 """Argument -> a value that cannot be used, and why."""
 
 BAD_SETTINGS = {
-    "HARVESTER_DATABASE": ("a/b", "match pattern"),
+    "HARVESTER_DATABASE": ("a/b", "give a name of 1 to 38 letters, digits, - and _"),
     "HARVESTER_REQUESTS_PER_SECOND": ("-2", "greater than or equal to 0"),
     "HARVESTER_CONCURRENT_PER_HOST": ("0", "greater than or equal to 1"),
-    "HARVESTER_PLC_URL": ("plc.directory", "match pattern '^https?://"),
-    "HARVESTER_BLUESKY_SERVICE": ("bsky.app", "match pattern '^https?://"),
+    "HARVESTER_PLC_URL": ("plc.directory", "give an address, as https://example.org"),
+    "HARVESTER_BLUESKY_SERVICE": ("bsky.app", "give an address, as https://example.org"),
     "HARVESTER_ALLOW_PRIVATE_HOSTS": ("perhaps", "valid boolean"),
     "HARVESTER_MAX_RESPONSE_MB": ("ten", "valid integer"),
     "HARVESTER_MAX_ERROR_RATIO": ("7", "less than or equal to 1"),
-    "HARVESTER_CONTACT": ("me", "match pattern"),
+    "HARVESTER_CONTACT": ("me", "give an e-mail address or a page of yours"),
     "HARVESTER_ALERT_SLACK_WEBHOOK_URL": ("hooks.slack.com/services/x", "is no web address; give the whole one"),
 }
 """Variable -> a value that cannot be used, and why."""

@@ -153,10 +153,13 @@ def test_names_in_a_sentence_stay_as_they_are_typed() -> None:
     reasons = {
         "harvester/reasons/account/skipped/set HARVESTER_TOKEN": 3,
         "harvester/reasons/account/skipped/not_found: no_such.example": 1,
+        "harvester/reasons/account/skipped/feed: layout_changed: a_field is gone": 1,
         "harvester/errors/server_error/my_host.example": 2,
     }
-    found = rows(summarise(FINISHED | reasons | {"harvester/items/account/skipped": 4}, PLACES, COMMAND))
-    assert found["accounts skipped"] == "4: 3 set HARVESTER_TOKEN, 1 not found: no_such.example"
+    found = rows(summarise(FINISHED | reasons | {"harvester/items/account/skipped": 5}, PLACES, COMMAND))
+    assert found["accounts skipped"] == (
+        "5: 3 set HARVESTER_TOKEN, 1 feed: layout changed: a_field is gone, 1 not found: no_such.example"
+    )
     assert "2 server error at my_host.example" in found["errors met"]
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
@@ -42,7 +43,11 @@ class Fates(Spider):
     site: str
     paths: str
     resumed = False
-    allowed_domains = ("127.0.0.1",)
+
+    @property
+    def allowed_domains(self) -> list[str]:
+        """That of its site. One that is given whole addresses may go anywhere."""
+        return [host] if (host := urlsplit(self.site).hostname) else []
 
     async def start(self) -> AsyncIterator[Any]:
         for path in self.paths.split():
