@@ -465,6 +465,7 @@ async def test_a_number_that_none_can_be_makes_no_job(seen: Seen, service: JobSe
     page = await seen.go("/submit?spider=parcels")
     await page.get_by_label("Items: one a line").fill("75")
     await page.get_by_label(field).fill(text)
+    await page.get_by_label(field).press("Tab")
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page.get_by_text("whole number from")).to_be_visible()
     assert [each.id for each in await service.jobs(most=1)] == [each.id for each in before]
