@@ -431,6 +431,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 raise
 
         def handle_and_tell(result: Request | Response | Failure, request: Request) -> Any:
+            """A request in place of an answer, of a redirect or of somebody's middleware, goes on as the one before."""
             lease = self.lease_of(request) if isinstance(result, Request) else None
             if lease is None:
                 return handle_output(result, request)
