@@ -19,7 +19,7 @@ from harvester.config import Config
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
 from harvester.items.bluesky import Post, Profile, is_did
-from harvester.items.trend import TaggedPost
+from harvester.items.trend import TaggedPost, Trend
 from harvester.jobs.documents import ITEMS, JOBS
 from harvester.jobs.scheduling import SCHEDULES
 from harvester.parsers.bluesky.scrub import PURGED, scrub
@@ -202,7 +202,7 @@ def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
     ends = str(staged.get("key") or "").split(" ")
     accounts = {staged.get("did"), _account_of(ends[0])}
     kind = RECORDS.get(staged.get("kind", ""))
-    if kind and kind.OWNERS == TaggedPost.OWNERS:
+    if kind in (TaggedPost, Trend):
         accounts.add(author_of(raw))
     if kind and len(kind.OWNERS) > 1:
         accounts.update(_account_of(end) for end in ends)

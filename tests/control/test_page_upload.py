@@ -23,6 +23,14 @@ def form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the page complains of."""
+    complaints: list[str] = []
+    monkeypatch.setattr(submit, "complain", complaints.append)
+    return complaints
+
+
 def sent(name: str, save: Any) -> Any:
     return SimpleNamespace(file=SimpleNamespace(name=name, save=save, size=lambda: 3))
 
@@ -51,12 +59,7 @@ async def test_nothing_of_a_file_is_submitted_before_it_is_whole(form: Any, tmp_
     assert texts(tmp_path) == []
 
 
-async def test_of_a_file_whose_page_is_left_meanwhile_nothing_stays(
-    form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(submit, "complain", said.append)
-
+async def test_of_a_file_whose_page_is_left_meanwhile_nothing_stays(form: Any, tmp_path: Path, said: list[str]) -> None:
     async def save(path: Path) -> None:
         await asyncio.to_thread(path.write_bytes, b"1\n")
         form._file.is_deleted = True
@@ -67,11 +70,8 @@ async def test_of_a_file_whose_page_is_left_meanwhile_nothing_stays(
 
 
 async def test_a_file_for_which_there_is_no_room_is_said_to_have_none(
-    form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: Any, tmp_path: Path, said: list[str]
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(submit, "complain", said.append)
-
     async def save(path: Path) -> None:
         raise OSError(ENOSPC, "No space left on device")
 

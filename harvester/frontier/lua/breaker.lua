@@ -244,7 +244,7 @@ end
 -- A request that comes back unspent: if it was a probe, another one may be sent in its place.
 local function take_back_probe(id, entry)
     local name = entry and entry[SITE]
-    local b = entry and is_shut(name) and breaker_of(name)
+    local b = name and is_shut(name) and breaker_of(name)
     if b and b.sent and b.sent[id] then
         b.granted, b.sent[id] = b.granted - 1, nil
         changed[name] = true
