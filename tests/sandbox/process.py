@@ -1,19 +1,20 @@
 """The site in a process of its own, for tests: started, asked, stopped."""
 
 import json
+import os
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from harvester.sandbox.network import Network, special
 from harvester.sandbox.posts import Posts
 from harvester.sandbox.records import Records
 from harvester.sandbox.server import build_world
 from harvester.sandbox.truth import Truth, truth
+from tests.forking import Begun, begin
 from tests.root import ROOT as ROOT
 
 
@@ -23,7 +24,8 @@ class Sandbox:
     def __init__(self, accounts: int = 200, seed: int = 1, posts: int = 30, **options: int | float) -> None:
         self.accounts, self.seed, self.posts = accounts, seed, posts
         self._options: Mapping[str, int | float] = options
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Begun | None = None
+        self._stdin: IO[bytes] | None = None
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -38,10 +40,14 @@ class Sandbox:
         """Start the process and wait until it answers."""
         wishes = {"accounts": self.accounts, "seed": self.seed, "posts": self.posts} | dict(self._options)
         arguments = [part for key, value in wishes.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-        command = [sys.executable, "-m", "tests.sandbox", "--port", "0", "--until-stdin-closes", *arguments]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        command = ["tests.sandbox", "--port", "0", "--until-stdin-closes", *arguments]
+        (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
+        self._stdin = os.fdopen(stdin, "wb")
+        self._process = begin(*command, cwd=ROOT, env=os.environ, files=[its_stdin, its_stdout, 2])
+        os.close(its_stdin)
+        os.close(its_stdout)
+        with os.fdopen(stdout, "rb") as said:
+            line = said.readline()
         if not line:
             raise RuntimeError(f"the sandbox ended with status {self._process.wait()} before it was ready")
         self.url = json.loads(line)["service"]
@@ -58,9 +64,8 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
+        if self._stdin:
+            self._stdin.close()
 
     @property
     def pid(self) -> int:
