@@ -131,13 +131,19 @@ def own_redis(redis_url: str) -> Iterator[str]:
         redis.flushdb()
 
 
-@pytest.fixture
-def mongodb(mongodb_uri: str) -> Iterator[Database[dict[str, Any]]]:
-    """An empty database of this test's own, dropped afterwards."""
+@pytest.fixture(scope="session")
+def _mongo_client(mongodb_uri: str) -> Iterator[MongoClient[dict[str, Any]]]:
+    """To log in takes longer than most of what a test asks for."""
     with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
-        name = f"test-{uuid4().hex[:12]}"
-        yield client[name]
-        client.drop_database(name)
+        yield client
+
+
+@pytest.fixture
+def mongodb(_mongo_client: MongoClient[dict[str, Any]]) -> Iterator[Database[dict[str, Any]]]:
+    """An empty database of this test's own, dropped afterwards."""
+    name = f"test-{uuid4().hex[:12]}"
+    yield _mongo_client[name]
+    _mongo_client.drop_database(name)
 
 
 @pytest.fixture
