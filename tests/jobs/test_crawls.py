@@ -360,6 +360,8 @@ async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_sa
             await runs.until(lambda: mongodb["job_items"].count_documents({}) == CHUNK)
             await runs.kill(giver)
         ((job, _),) = jobs(mongodb).items()
+        items = mongodb["job_items"]
+        begun = {item["key"] for item in items.find({"state": "active"})}
         assert await runs.run("listed", job="all") == FINISHED, runs.said
         assert states(mongodb) == {"done": CHUNK}
         assert jobs(mongodb) == {job: "open"}
@@ -373,7 +375,7 @@ async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_sa
         assert await runs.run("listed", keys=keys) == FINISHED, runs.said
     assert jobs(mongodb) == {job: "finished"}
     assert states(mongodb) == {"done": CHUNK + 1}
-    assert mongodb["job_items"].count_documents({"attempts": 1}) == CHUNK + 1
+    assert {item["key"] for item in items.find({"attempts": {"$ne": 1}})} <= begun
 
 
 async def test_a_run_at_a_job_that_was_given_nothing_waits_for_its_items_no_longer_than_for_others(
