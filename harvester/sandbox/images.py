@@ -48,13 +48,18 @@ class Picture:
     height: int
 
 
+_drawn: dict[str, Picture] = {}
+"""By CID."""
+
+
 @lru_cache(256)
 def picture(family: Family, number: int) -> Picture:
     """One picture of the pool; the pool is the same in every network."""
     drawn = _draw(family, number % POOL[family])
     kind = ("jpeg", "png", "webp")[number % 3] if family == "picture" else "jpeg"
     content = _encode(drawn, kind)
-    return Picture(raw_cid(content), content, MIME[kind], drawn.width, drawn.height)
+    made = _drawn[raw_cid(content)] = Picture(raw_cid(content), content, MIME[kind], drawn.width, drawn.height)
+    return made
 
 
 @lru_cache(1)
@@ -62,24 +67,27 @@ def video_cid() -> str:
     return raw_cid(VIDEO)
 
 
-@lru_cache(1)
-def _known() -> dict[str, Picture]:
-    blobs = [picture(family, number) for family, amount in POOL.items() for number in range(amount)]
-    return {blob.cid: blob for blob in blobs}
+def _known(cid: str) -> Picture | None:
+    """All are drawn only for one of which this process has told nobody."""
+    if cid not in _drawn:
+        for family, amount in POOL.items():
+            for number in range(amount):
+                picture(family, number)
+    return _drawn.get(cid)
 
 
 def blob(cid: str) -> tuple[bytes, str] | None:
     """Content and type of a blob as its owner uploaded it."""
     if cid == video_cid():
         return VIDEO, "video/mp4"
-    found = _known().get(cid)
+    found = _known(cid)
     return (found.content, found.mime) if found else None
 
 
 @lru_cache(2_000)
 def rendition(preset: str, cid: str, kind: str) -> bytes | None:
     """What the image server makes of a blob: another size and another format."""
-    found = _known().get(cid)
+    found = _known(cid)
     if found is None:
         return None
     drawn = Image.open(io.BytesIO(found.content)).convert("RGB")
