@@ -19,6 +19,7 @@ from harvester.jobs.documents import Job, State
 from harvester.jobs.inputs import Input
 from harvester.jobs.service import JobService, job_service
 from harvester.jobs.submission import Submission
+from tests.forking import Begun, begin
 from tests.root import ROOT
 
 HARVESTER = str(Path(sys.executable).with_name("harvester"))
@@ -28,21 +29,31 @@ END_S = 60
 class ControlRoom:
     """`with ControlRoom(folder, variables) as room`: it has said where it is, and ends with the block."""
 
-    def __init__(self, folder: Path, variables: Mapping[str, str], *words: str) -> None:
+    def __init__(
+        self, folder: Path, variables: Mapping[str, str], *words: str, starts_from_nothing: bool = False
+    ) -> None:
         self.folder = folder
         self.variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-        self._words = words or ("--no-workers",)
-        self._process: subprocess.Popen[str] | None = None
+        self._words = ("up", "--port", "0", *(words or ("--no-workers",)))
+        self._starts_from_nothing = starts_from_nothing
+        self._process: subprocess.Popen[bytes] | Begun | None = None
         self.said: list[str] = []
         """All lines but the last, which has no other use."""
 
     def __enter__(self) -> Self:
-        command = [HARVESTER, "up", "--port", "0", *self._words]
-        self._process = subprocess.Popen(
-            command, cwd=self.folder, env=self.variables, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        assert self._process.stdout
-        for line in self._process.stdout:
+        reading, writing = os.pipe()
+        self._out = os.fdopen(reading)
+        if self._starts_from_nothing:
+            command = [HARVESTER, *self._words]
+            self._process = subprocess.Popen(
+                command, cwd=self.folder, env=self.variables, stdout=writing, start_new_session=True
+            )
+        else:
+            self._process = begin(
+                HARVESTER, *self._words, cwd=self.folder, env=self.variables, files=[None, writing, 2]
+            )
+        os.close(writing)
+        for line in self._out:
             self.said.append(line.rstrip())
             if "Ctrl-C ends" in line:
                 return self
@@ -57,8 +68,7 @@ class ControlRoom:
         if self._process.poll() is None:
             self._process.send_signal(number)
         code = self._process.wait(END_S)
-        assert self._process.stdout
-        self._process.stdout.close()
+        self._out.close()
         return code
 
     @property

@@ -21,6 +21,7 @@ from pymongo import MongoClient
 from harvester.config import Config
 from harvester.control import up
 from harvester.worker.endings import STOPPED
+from tests import forking
 from tests.control.browsing import END_S, HARVESTER, ControlRoom, chromium, logged_in
 from tests.sandbox.process import Sandbox
 
@@ -37,15 +38,12 @@ def variables(mongodb_uri: str, own_redis: str) -> Iterator[dict[str, str]]:
         client.drop_database(database)
 
 
-def run(folder: Path, variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    command = [HARVESTER, "up", *words]
-    return subprocess.run(
-        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=END_S
-    )
+def run(folder: Path, variables: dict[str, str], *words: str) -> forking.Ran:
+    return forking.run(HARVESTER, "up", *words, cwd=folder, env={**os.environ, **variables}, within_s=END_S)
 
 
 def test_in_an_empty_folder_the_control_room_begins_with_servers_of_its_own(tmp_path: Path) -> None:
-    with ControlRoom(tmp_path, {}) as room:
+    with ControlRoom(tmp_path, {}, starts_from_nothing=True) as room:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", room.url)
         token = tmp_path / ".harvester" / "token"
         assert (token.stat().st_mode & 0o777, room.token in "\n".join(room.said)) == (0o600, True)
@@ -82,7 +80,8 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
     blocked = "import importlib.util as u, sys\nfound = u.find_spec\n"
     blocked += "u.find_spec = lambda name, *more: None if name == 'nicegui' else found(name, *more)\n"
     (tmp_path / "sitecustomize.py").write_text(blocked)
-    said = run(tmp_path, {"PYTHONPATH": str(tmp_path)}, "--port", "0")
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    said = subprocess.run([HARVESTER, "up", "--port", "0"], cwd=tmp_path, env=variables, capture_output=True, text=True)
     assert (said.returncode, said.stdout) == (2, "")
     assert "harvester[control]" in said.stderr
     assert "nicegui is missing" in said.stderr
@@ -179,7 +178,7 @@ async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_
         variables |= {
             "HARVESTER_BLUESKY_SERVICE": site.url,
             "HARVESTER_PLC_URL": site.url,
-            "HARVESTER_REQUESTS_PER_SECOND": "40",
+            "HARVESTER_REQUESTS_PER_SECOND": "10",
             "HARVESTER_LEASE_SECONDS": "10",
         }
         with ControlRoom(tmp_path, variables, "--workers", "2") as room:
@@ -187,6 +186,7 @@ async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_
                 page = await person.go("/submit?spider=bluesky")
                 await page.get_by_label("Items: one a line").fill(site.handle(0))
                 await page.get_by_label("depth").fill("2")
+                await page.get_by_label("collect").fill("graph,profiles")
                 await page.get_by_role("button", name="Submit", exact=True).click()
                 await page.wait_for_url("**/jobs/bluesky-*", timeout=60_000)
                 bar = page.get_by_role("region", name="States").get_by_role("img")
