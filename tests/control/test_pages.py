@@ -77,16 +77,24 @@ async def service(room: ControlRoom) -> AsyncIterator[JobService]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def login(room: ControlRoom, browser: Browser) -> StorageState:
+async def _logged_in(room: ControlRoom, browser: Browser) -> AsyncIterator[Seen]:
+    """Somebody who opens one page after the other: what is loaded for one is there for all."""
+    async with logged_in(browser, room.url, room.token) as somebody:
+        yield somebody
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def login(_logged_in: Seen) -> StorageState:
     """What a browser keeps of a login."""
-    async with logged_in(browser, room.url, room.token) as seen:
-        return await seen.page.context.storage_state()
+    return await _logged_in.page.context.storage_state()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def seen(room: ControlRoom, browser: Browser, login: StorageState) -> AsyncIterator[Seen]:
-    async with person(browser, room.url, storage_state=login) as logged_in_before:
-        yield logged_in_before
+async def seen(_logged_in: Seen) -> AsyncIterator[Seen]:
+    _logged_in.asked.clear()
+    _logged_in.faults.clear()
+    yield _logged_in
+    await _logged_in.page.goto("about:blank")
 
 
 @pytest.fixture(autouse=True)
@@ -131,15 +139,12 @@ async def test_the_link_that_is_printed_logs_one_browser_in_and_no_other(room: C
     await second.close()
 
 
-@pytest.mark.parametrize("away", ["https://evil.example/", "//evil.example", "/\\evil.example", "//["])
-async def test_a_login_leads_to_no_other_host(room: ControlRoom, browser: Browser, away: str) -> None:
-    context = await browser.new_context()
-    page = await context.new_page()
-    await page.goto(f"{room.url}/login?next={away}")
-    await page.get_by_label("Token").fill(room.token)
-    await page.get_by_role("button", name="Log in").click()
-    await page.wait_for_url(f"{room.url}/")
-    await context.close()
+async def test_a_login_leads_to_no_other_host(room: ControlRoom, seen: Seen) -> None:
+    for away in ("https://evil.example/", "//evil.example", "/\\evil.example", "//["):
+        await seen.page.goto(f"{room.url}/login?next={away}")
+        await seen.page.get_by_label("Token").fill(room.token)
+        await seen.page.get_by_role("button", name="Log in").click()
+        await expect(seen.page, away).to_have_url(f"{room.url}/")
 
 
 async def test_a_token_that_may_only_read_changes_nothing(
@@ -169,8 +174,11 @@ async def test_what_there_is_not_is_said_with_the_status_404(room: ControlRoom, 
 # What comes from where ------------------------------------------------------------------------------------
 
 
-async def test_no_page_asks_another_host_or_breaks_its_own_policy(room: ControlRoom, seen: Seen) -> None:
-    for path in VIEWS:
+async def test_every_page_names_its_fields_asks_no_other_host_and_keeps_its_policy(
+    room: ControlRoom, seen: Seen, service: JobService
+) -> None:
+    job = await seed(service, room.folder, ["11"], {"blocked": ["11"]})
+    for path in (*VIEWS, f"/jobs/{job.id}"):
         answer = await seen.page.goto(f"{room.url}{path}")
         assert answer
         assert answer.status == 200, path
@@ -179,8 +187,20 @@ async def test_no_page_asks_another_host_or_breaks_its_own_policy(room: ControlR
         assert "script-src 'self' 'nonce-" in policy
         await seen.page.wait_for_function("window.did_handshake")
         assert await seen.page.get_by_role("heading", level=1).count() == 1
+        assert await seen.page.evaluate(NAMELESS) == [], path
+        assert await seen.page.get_by_role("navigation", name="Views").count() == 1, path
+        assert await seen.page.get_by_role("main").count() == 1
     assert {urlsplit(url).netloc for url in seen.asked if not url.startswith("data:")} == {urlsplit(room.url).netloc}
     assert seen.faults == []
+
+
+NAMELESS = """() => [...document.querySelectorAll("input, textarea, button, a[href], select, img")]
+    .filter((each) => each.checkVisibility() && each.type !== "file" && !each.closest("[aria-hidden=true]"))
+    .filter((each) => {
+        const labels = each.labels ? [...each.labels].map((label) => label.textContent.trim()).join("") : "";
+        return !(each.ariaLabel || each.alt || each.title || labels || each.textContent.trim());
+    })
+    .map((each) => each.outerHTML.slice(0, 200))"""
 
 
 async def test_text_that_was_harvested_is_never_html(room: ControlRoom, seen: Seen, service: JobService) -> None:
@@ -194,24 +214,6 @@ async def test_text_that_was_harvested_is_never_html(room: ControlRoom, seen: Se
         page = await seen.go(path)
         await expect(page.get_by_text(MARKUP).first).to_be_visible()
         assert await page.evaluate("window.hurt") is None, path
-
-
-async def test_every_field_and_button_has_a_name(seen: Seen, service: JobService, room: ControlRoom) -> None:
-    job = await seed(service, room.folder, ["11"], {"blocked": ["11"]})
-    for path in (*VIEWS, f"/jobs/{job.id}"):
-        page = await seen.go(path)
-        assert await page.evaluate(NAMELESS) == [], path
-        assert await page.get_by_role("navigation", name="Views").count() == 1, path
-        assert await page.get_by_role("main").count() == 1
-
-
-NAMELESS = """() => [...document.querySelectorAll("input, textarea, button, a[href], select, img")]
-    .filter((each) => each.checkVisibility() && each.type !== "file" && !each.closest("[aria-hidden=true]"))
-    .filter((each) => {
-        const labels = each.labels ? [...each.labels].map((label) => label.textContent.trim()).join("") : "";
-        return !(each.ariaLabel || each.alt || each.title || labels || each.textContent.trim());
-    })
-    .map((each) => each.outerHTML.slice(0, 200))"""
 
 
 # Journeys -------------------------------------------------------------------------------------------------
@@ -515,18 +517,18 @@ async def test_a_file_that_is_not_taken_is_told_why_and_may_be_uploaded_again(
             await expect(told).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_what_a_narrow_screen_shows_needs_no_scrolling_sideways(
-    room: ControlRoom, browser: Browser, login: StorageState, service: JobService, scheme: Any
+    room: ControlRoom, browser: Browser, login: StorageState, service: JobService
 ) -> None:
     await ScheduleService(service).add(NewSchedule("with-buttons-beside-it", "parcels", cron="@daily", paused=True))
-    size = {"width": 380, "height": 700}
-    async with person(browser, room.url, storage_state=login, viewport=size, color_scheme=scheme) as narrow:
-        for path in ("/", "/jobs", "/schedules", "/submit"):
-            page = await narrow.go(path)
-            assert await page.evaluate("document.documentElement.scrollWidth") <= 380, path
-        ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert ground == ("rgb(18, 23, 30)" if scheme == "dark" else "rgb(246, 247, 249)")
+    async with person(browser, room.url, storage_state=login, viewport={"width": 380, "height": 700}) as narrow:
+        for dark in (False, True):
+            await narrow.page.emulate_media(color_scheme="dark" if dark else "light")
+            for path in ("/", "/jobs", "/schedules", "/submit"):
+                page = await narrow.go(path)
+                assert await page.evaluate("document.documentElement.scrollWidth") <= 380, path
+            ground = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert ground == ("rgb(18, 23, 30)" if dark else "rgb(246, 247, 249)")
 
 
 async def test_a_page_says_that_it_is_old_when_the_controller_is_gone(
