@@ -10,14 +10,16 @@ from pathlib import Path
 from harvester.config import Config
 from harvester.logs import JsonFormatter
 from harvester.masking import MaskedLogRecord, mask
+from tests import forking
+from tests.jobs.command import HARVESTER
 from tests.root import ROOT
 
 SECRET = "s3cret-of-ann-8271"
 
 
-def run(config: Config, redis_url: str, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def variables(config: Config, redis_url: str, folder: Path) -> dict[str, str]:
     assert config.mongodb_uri
-    variables = {
+    own = {
         "HARVESTER_LOG_FORMAT": "json",
         "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
         "HARVESTER_REDIS_URL": redis_url,
@@ -27,10 +29,7 @@ def run(config: Config, redis_url: str, *words: str, folder: Path) -> subprocess
         "SCRAPY_SETTINGS_MODULE": "harvester.settings",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-m", *words]
-    return subprocess.run(
-        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=240
-    )
+    return {**os.environ, **own}
 
 
 def test_a_line_holds_its_traceback_and_masks_what_is_secret() -> None:
@@ -57,7 +56,8 @@ def test_a_line_is_json_in_every_encoding() -> None:
 def test_what_is_said_of_a_command_that_cannot_begin_is_a_line_too(
     config: Config, tmp_path: Path, own_redis: str
 ) -> None:
-    ended = run(config, own_redis, "scrapy", "crawl", "bluesky", "-a", "depth=deep", folder=tmp_path)
+    words, environment = ("crawl", "bluesky", "-a", "depth=deep"), variables(config, own_redis, tmp_path)
+    ended = forking.run("scrapy", *words, cwd=tmp_path, env=environment)
     assert ended.returncode == 2
     assert "depth" in json.loads(ended.stderr.splitlines()[-1])["message"]
 
@@ -69,7 +69,9 @@ def test_all_that_a_crawl_says_is_objects_which_name_spider_and_run(
         "import scrapy\nclass Small(scrapy.Spider):\n    name = 'small'\n"
         "    async def start(self):\n        self.logger.warning('two\\nlines')\n        yield {'a': 1}\n"
     )
-    ended = run(config, own_redis, "scrapy", "crawl", "small.py", folder=tmp_path)
+    command = [sys.executable, "-m", "scrapy", "crawl", "small.py"]  # from nothing: what is imported may speak, too
+    environment = variables(config, own_redis, tmp_path)
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     (two,) = [line for line in lines if line["message"] == "two\nlines"]
     assert (two["spider"], two["level"], two["logger"]) == ("small", "WARNING", "small")
@@ -80,23 +82,21 @@ def test_all_that_a_crawl_says_is_objects_which_name_spider_and_run(
 def test_a_control_room_whose_lines_are_collected_tells_its_token_to_nobody(
     config: Config, tmp_path: Path, own_redis: str
 ) -> None:
-    assert config.mongodb_uri
-    variables = {
-        "HARVESTER_LOG_FORMAT": "json",
-        "HARVESTER_MONGODB_URI": config.mongodb_uri.get_secret_value(),
-        "HARVESTER_REDIS_URL": own_redis,
-        "HARVESTER_DATABASE": config.database,
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [sys.executable, "-m", "harvester", "up", "--no-workers", "--port", "0"]
-    options = {"cwd": tmp_path, "env": {**os.environ, **variables}, "text": True}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **options) as up:  # type: ignore[call-overload]
-        said = []
-        for line in up.stderr:
-            said.append(json.loads(line)["message"])
-            if "Ctrl-C ends it" in line:
-                up.terminate()
-    token = (tmp_path / ".harvester" / "token").read_text().strip()
+    words, environment = ("up", "--no-workers", "--port", "0"), variables(config, own_redis, tmp_path)
+    reading, writing = os.pipe()
+    up = forking.begin(HARVESTER, *words, cwd=tmp_path, env=environment, files=[None, None, writing])
+    os.close(writing)
+    said = []
+    try:
+        with os.fdopen(reading) as lines:
+            for line in lines:
+                said.append(json.loads(line)["message"])
+                if "Ctrl-C ends it" in line:
+                    up.terminate()
+    finally:
+        up.kill()
+        up.wait()
+    token = (tmp_path / "token").read_text().strip()
     assert len(token) > 40
     assert [line for line in said if line.startswith("The control room: http://127.0.0.1:")]
     assert not [line for line in said if token in line or "login" in line]
