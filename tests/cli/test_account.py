@@ -1,12 +1,12 @@
 """`harvester account` says what became of an account, and why."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from pymongo import MongoClient
 from pymongo.database import Database
 
 from harvester.exceptions import UsageError
@@ -19,38 +19,54 @@ Document = dict[str, Any]
 Account = Callable[..., Ran]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[Sandbox]:
     with Sandbox(accounts=12, posts=3) as site:
         yield site
 
 
-@pytest.fixture
-def account(site: Sandbox, tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, redis_url: str) -> Account:
-    """The command, after a harvest of the hub, what it follows, and a seed that there is not."""
+@pytest.fixture(scope="module")
+def harvested(
+    site: Sandbox, tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str, redis_url: str
+) -> Iterator[Harvest]:
+    """The hub, what it follows, and a seed that there is not."""
+    seeds, database = f"{site.handle(0)},nobody.invalid", f"test-{uuid4().hex[:12]}"
     variables = {"HARVESTER_REDIS_URL": redis_url}
-    seeds = f"{site.handle(0)},nobody.invalid"
-    harvest = Harvest(site, tmp_path, mongodb_uri, mongodb.name, variables, depth="1", seeds=seeds)
+    folder = tmp_path_factory.mktemp("harvest")
+    harvest = Harvest(site, folder, mongodb_uri, database, variables, depth="1", seeds=seeds)
     assert harvest.run() == 0, harvest.said
-    environment = {**os.environ, "HARVESTER_MONGODB_URI": mongodb_uri, "HARVESTER_DATABASE": mongodb.name}
-    return lambda *words: run(HARVESTER, "account", *words, cwd=tmp_path, env=environment)
+    yield harvest
+    with MongoClient[Document](mongodb_uri) as client:
+        client.drop_database(database)
+
+
+@pytest.fixture
+def records(harvested: Harvest, mongodb_uri: str) -> Iterator[Database[Document]]:
+    with MongoClient[Document](mongodb_uri) as client:
+        yield client[harvested.environment["HARVESTER_DATABASE"]]
+
+
+@pytest.fixture
+def account(harvested: Harvest) -> Account:
+    """The command, after the harvest."""
+    return lambda *words: run(HARVESTER, "account", *words, cwd=harvested.folder, env=harvested.environment)
 
 
 def test_each_account_has_its_fate_and_what_is_kept_of_it(
-    account: Account, site: Sandbox, mongodb: Database[Document]
+    account: Account, site: Sandbox, records: Database[Document]
 ) -> None:
     ran = account(site.handle(0))
     assert ran.returncode == 0, ran.stderr
-    posts = mongodb["posts"].count_documents({"did": site.did(0)})
+    posts = records["posts"].count_documents({"did": site.did(0)})
     assert ran.stdout.startswith(f"{site.handle(0)} {site.did(0)}")
     assert f"{posts} posts" in ran.stdout
-    [job] = [row["_id"] for row in mongodb["jobs"].find()]
+    [job] = [row["_id"] for row in records["jobs"].find()]
     assert f"{job}: account done" in ran.stdout
     same = json.loads(account("--json", site.did(0)).stdout)
     assert same["records"]["posts"] == posts
     assert {item["kind"] for item in same["items"]} >= {"account"}
 
-    skipped = mongodb["job_items"].find_one({"kind": "account", "state": {"$in": ["skipped", "failed"]}})
+    skipped = records["job_items"].find_one({"kind": "account", "state": {"$in": ["skipped", "failed"]}})
     assert skipped
     ran = account(skipped["key"])
     assert f"account {skipped['state']}" in ran.stdout
