@@ -1,8 +1,6 @@
 """Arguments of the spider `bluesky`: what is understood, and what is refused by name before anything is fetched."""
 
-import asyncio
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from harvester.exceptions import UsageError
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.spider import BlueskySpider
 from tests.crawling import Site
+from tests.forking import fork
 from tests.root import ROOT
 
 
@@ -182,25 +181,13 @@ def test_identity_is_what_is_harvested_and_not_how_it_was_typed(tmp_path: Path) 
 # As typed at the terminal
 
 
-async def scrapy(folder: Path, *arguments: str, stdin: bytes = b"", **variables: str) -> tuple[int | None, str]:
+async def scrapy(folder: Path, *arguments: str, **variables: str) -> tuple[int | None, str]:
     """Exit code and output of a command that is to end by itself."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
     environment |= {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings", "COLUMNS": "100"}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "scrapy", *arguments),
-        cwd=folder,
-        env=environment | variables,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        out, _ = await asyncio.wait_for(process.communicate(stdin), 240)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return process.returncode, out.decode()
+    process = await fork("scrapy", *arguments, cwd=folder, env=environment | variables)
+    out, log = await process.end(240)
+    return process.returncode, out + log
 
 
 async def test_misspelt_argument_ends_the_command_before_anything_is_fetched_or_started(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.middlewares.tracing import TracingMiddleware
+from tests.forking import run
 from tests.root import ROOT
 
 SPIDER = """
@@ -99,10 +100,8 @@ def test_a_request_is_told_of_from_its_lease_to_its_acknowledgement(
         "SCRAPY_SETTINGS_MODULE": "harvester.settings",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-m", "scrapy", "crawl", "small.py", "-a", f"site={receiver.url}"]
-    ended = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True, text=True, timeout=240
-    )
+    words = ("crawl", "small.py", "-a", f"site={receiver.url}")
+    ended = run("scrapy", *words, cwd=tmp_path, env={**os.environ, **variables})
     roots = {attributes(span)["url.full"]: span for span in receiver.spans if span.name == "request"}
     assert set(roots) == {f"{receiver.url}/page?key=a", f"{receiver.url}/missing"}, ended.stderr
     page = roots[f"{receiver.url}/page?key=a"]
