@@ -5,8 +5,7 @@ from pathlib import Path
 
 from harvester.exceptions import StateGone
 from tests.bad_input.command import Answer
-from tests.endings.conftest import Holding
-from tests.jobs.running import FINISHED, Runs
+from tests.jobs.running import FINISHED, Holding, Runs
 
 WHY = "was removed while it was in use."
 

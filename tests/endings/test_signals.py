@@ -7,8 +7,7 @@ import pytest
 from pymongo.database import Database
 
 from tests.bad_input.command import Answer
-from tests.endings.conftest import Holding
-from tests.jobs.running import FINISHED, Runs, records, states
+from tests.jobs.running import FINISHED, Holding, Runs, records, states
 
 PAGES = 20
 

@@ -42,6 +42,24 @@ class Tree(Site):
         return {f"{self.url}/{kind}/{number}" for kind in kinds for number in range(1, self.pages + 1)}
 
 
+class Holding(Tree):
+    """A tree that answers the first so many requests, and the others once it may."""
+
+    def __init__(self, pages: int, first: int = 0) -> None:
+        super().__init__(pages)
+        self.first = first
+        self.goes_on = asyncio.Event()
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self.goes_on.set()
+        await super().__aexit__(*raised)
+
+    async def answer(self, path: str, number: int) -> Answer:
+        if len(self.arrivals) > self.first:
+            await self.goes_on.wait()
+        return await super().answer(path, number)
+
+
 class Runs:
     """`async with Runs(...) as runs`: none of its processes outlives the block."""
 

@@ -16,7 +16,7 @@ from tests.jobs.running import FINISHED, Runs, Tree, records, states
 
 Document = dict[str, Any]
 REFUSED = 2
-PAGES = 2000
+PAGES, REQUESTS_PER_SECOND = 1000, 20
 """More than are fetched while the second process finds out about the first."""
 
 
@@ -27,9 +27,9 @@ class Sides:
         self._folder = folder
         self._variables = {"mongodb_uri": mongodb_uri, "database": database, "lease_seconds": "10"}
 
-    def side(self, name: str) -> Runs:
+    def side(self, name: str, **variables: str) -> Runs:
         (self._folder / name).mkdir()
-        return Runs(self._folder / name, **self._variables)
+        return Runs(self._folder / name, **self._variables, **variables)
 
     def redis(self, name: str) -> Path:
         """The folder of its private Redis."""
@@ -52,7 +52,8 @@ async def sides(tmp_path: Path, mongodb_uri: str, mongodb: Database[Document]) -
 async def test_a_second_redis_is_refused_before_anything_is_fetched_and_the_first_goes_on(
     sides: Sides, mongodb: Database[Document]
 ) -> None:
-    async with Tree(PAGES) as tree, sides.side("a") as a, sides.side("b") as b:
+    slowly = {"requests_per_second": str(REQUESTS_PER_SECOND)}
+    async with Tree(PAGES) as tree, sides.side("a", **slowly) as a, sides.side("b") as b:
         first = await a.start(urls=tree.url)
         await a.until(lambda: len(tree.arrivals) > 0)
         assert await b.run(urls=tree.url) == REFUSED, b.said
@@ -71,7 +72,7 @@ async def test_a_second_redis_is_refused_before_anything_is_fetched_and_the_firs
 
 
 async def test_when_the_first_has_ended_the_second_works_at_the_job(sides: Sides, mongodb: Database[Document]) -> None:
-    async with Tree(60) as tree, sides.side("a") as a, sides.side("b") as b:
+    async with Tree(40) as tree, sides.side("a") as a, sides.side("b") as b:
         first = await a.start(urls=tree.url)
         await a.until(lambda: len(tree.arrivals) > 20)
         await a.kill(first)
@@ -82,7 +83,7 @@ async def test_when_the_first_has_ended_the_second_works_at_the_job(sides: Sides
 
 
 async def test_a_private_redis_that_lost_its_files_is_no_second_one(sides: Sides, mongodb: Database[Document]) -> None:
-    async with Tree(400) as tree, sides.side("a") as a:
+    async with Tree(100) as tree, sides.side("a") as a:
         first = await a.start(urls=tree.url)
         await a.until(lambda: len(tree.arrivals) > 50)
         data = sides.redis("a") / "data"

@@ -27,7 +27,7 @@ if __name__ == "__main__":
         fork_workers()
     supervisor.FIRST_BACKOFF_SECONDS, supervisor.MOST_BACKOFF_SECONDS = 0.1, 0.2
     supervisor.SPARE_DEATHS = 1
-    supervisor.LOOK_SECONDS = 0.2
+    supervisor.LOOK_SECONDS = 0.5
     show.LINES_SECONDS = 1.0
     process.AT_ONCE_SECONDS = float(os.environ.get("AT_ONCE_SECONDS", "240"))
     planner.TURN_S = float(os.environ.get("TURN_S", "60"))

@@ -13,10 +13,9 @@ import psutil
 import pytest
 from pymongo.database import Database
 
-from tests.crawling import Answer
 from tests.forking import Forked, fork
 from tests.jobs.command import HARVESTER
-from tests.jobs.running import FINISHED, LEFT, Runs, Tree, jobs, records, states
+from tests.jobs.running import FINISHED, LEFT, Holding, Runs, Tree, jobs, records, states
 from tests.worker.running import gone
 
 Document = dict[str, Any]
@@ -58,18 +57,6 @@ class Working(Runs):
         assert all(gone(int(pid)) for pid in pids)
 
 
-class SlowTree(Tree):
-    """Answers nothing before it is told to."""
-
-    def __init__(self, pages: int) -> None:
-        super().__init__(pages)
-        self.goes_on = asyncio.Event()
-
-    async def answer(self, path: str, number: int) -> Answer:
-        await self.goes_on.wait()
-        return await super().answer(path, number)
-
-
 @pytest.fixture
 async def working(
     tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Document]
@@ -83,14 +70,14 @@ async def working(
 async def test_a_large_and_a_small_job_of_two_spiders_end_with_one_command(
     working: Working, mongodb: Database[Document]
 ) -> None:
-    async with Tree(300) as large, Tree(3) as small:
+    async with Tree(60) as large, Tree(3) as small:
         await working.submit("tree", large, 1)
         await working.submit("patient_tree", small, 1)
         assert await working.end(await working.work("--processes", "2")) == FINISHED, working.said
         assert records(mongodb) == large.records() | small.records()
         assert large.count("/page/1") == small.count("/page/1") == 1
     assert set(jobs(mongodb).values()) == {"finished"}
-    assert states(mongodb) == {"done": 606}
+    assert states(mongodb) == {"done": 126}
     assert working.started("tree")
     assert working.started("patient_tree")
     working.check_nothing_runs()
@@ -99,10 +86,11 @@ async def test_a_large_and_a_small_job_of_two_spiders_end_with_one_command(
 async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_several(
     working: Working, mongodb: Database[Document]
 ) -> None:
+    working._environment["HARVESTER_REQUESTS_PER_SECOND"] = "20"  # of each site: the large one takes minutes
     async with Tree(0) as large, Tree(3) as small:
-        await working.submit("tree", large, *range(1000, 9000))
+        await working.submit("tree", large, *range(1000, 2000))
         process = await working.work("--processes", "2")
-        await working.until(lambda: len(working.started("tree")) == 2 and len(large.arrivals) > 300)
+        await working.until(lambda: len(working.started("tree")) == 2 and len(large.arrivals) > 30)
         job = await working.submit("patient_tree", small, 1)
         await working.until(lambda: jobs(mongodb)[job] == "finished")
         assert re.search(r"Worker \d \(tree\) makes room for patient_tree", working.said)
@@ -115,9 +103,9 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
 async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_makes_room_too(
     working: Working, mongodb: Database[Document]
 ) -> None:
-    working._environment["TURN_S"] = "8"
+    working._environment["TURN_S"] = "4"
     async with Tree(0) as large, Tree(3) as small:
-        await working.submit("tree", large, *range(1000, 9000))
+        await working.submit("tree", large, *range(1000, 4000))
         process = await working.work()
         await working.until(lambda: len(large.arrivals) > 0)
         job = await working.submit("patient_tree", small, 1)
@@ -144,7 +132,7 @@ async def test_the_death_of_a_process_that_makes_room_does_not_count(
     working: Working, mongodb: Database[Document]
 ) -> None:
     working._environment["TURN_S"] = "1"
-    async with SlowTree(3) as tree, Tree(3) as other:
+    async with Holding(3) as tree, Tree(3) as other:
         await working.submit("tree", tree, 1)
         process = await working.work()
         await working.until(lambda: tree.count("/page/1") == 1)
@@ -175,19 +163,22 @@ async def test_a_worker_that_waits_for_jobs_begins_one_when_it_comes(
 
 
 async def test_a_signal_drains_all_and_the_same_command_goes_on(working: Working, mongodb: Database[Document]) -> None:
-    async with Tree(400) as tree, Tree(400) as other:
+    async with Holding(40, first=30) as tree, Holding(40, first=30) as other:
         await working.submit("tree", tree, 1)
         await working.submit("patient_tree", other, 1)
         process = await working.work("--processes", "2")
-        await working.until(lambda: len(tree.arrivals) > 50 and len(other.arrivals) > 50)
+        await working.until(lambda: len(tree.arrivals) > 30 and len(other.arrivals) > 30)
         process.terminate()
+        await working.until(lambda: working.said.count("Closing spider (shutdown)") == 2)
+        tree.goes_on.set()
+        other.goes_on.set()
         assert await working.end(process) == 130, working.said
-        assert "Spider closed (shutdown)" in working.said
+        assert working.said.count("Spider closed (shutdown)") == 2
         working.check_nothing_runs()
         assert "waiting" in states(mongodb) or "active" in states(mongodb)
         assert await working.end(await working.work("--processes", "2")) == FINISHED, working.said
         assert records(mongodb) == tree.records() | other.records()
-    assert states(mongodb) == {"done": 1600}
+    assert states(mongodb) == {"done": 160}
 
 
 async def test_a_paused_job_gets_no_process(working: Working, mongodb: Database[Document]) -> None:
@@ -218,7 +209,7 @@ async def test_a_spider_that_rested_long_ago_is_waited_for_when_it_rests_again(
     working: Working, mongodb: Database[Document]
 ) -> None:
     working._environment["HARVESTER_PARKED_SECONDS"] = "5"
-    async with Tree(1) as first, Tree(1) as second, SlowTree(1) as other:
+    async with Tree(1) as first, Tree(1) as second, Holding(1) as other:
         await working.submit("patient_tree", other, 1)
         first.bad = second.bad = lambda path, number: 503
         job = await working.submit("tree", first, 1)
@@ -248,12 +239,13 @@ async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mo
 async def test_what_a_run_that_ended_early_has_begun_comes_to_its_end_though_its_job_was_stopped_since(
     working: Working, mongodb: Database[Document], words: tuple[str, ...], left: str
 ) -> None:
-    async with Tree(400) as tree:
+    async with Holding(40, first=30) as tree:
         job = await working.submit("tree", tree, 1)
         process = await working.start("tree", job=job)
-        await working.until(lambda: len(tree.arrivals) > 50)
+        await working.until(lambda: len(tree.arrivals) > 30)
         process.kill()
         await working.end(process)
+        tree.goes_on.set()
         await working.jobs(words[0], job, *words[1:])
         assert states(mongodb)["active"]
         assert await working.end(await working.work()) == FINISHED, working.said
