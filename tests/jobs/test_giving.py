@@ -111,13 +111,16 @@ async def test_a_cancelled_job_that_is_incomplete_has_a_next_one(ledgers: Ledger
     assert known.state is JobState.CANCELLED
 
 
+STATS = get_crawler().stats
+
+
 class Servers:
     """Workers that serve one start list, each killed after so many operations on Redis and MongoDB together."""
 
     def __init__(self, ledgers: Ledgers, redis: Redis) -> None:
         self._ledgers = ledgers
         self._redis: Any = redis  # its annotations mix answers of bytes and of str
-        self._stats = get_crawler().stats
+        self._stats = STATS
         self.start_list = StartList(redis, "tree")
 
     async def file_entries(self, operations: float = math.inf) -> None:

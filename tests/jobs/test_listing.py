@@ -17,12 +17,12 @@ from harvester.jobs.transitions import Ended
 from tests.jobs.conftest import Ledgers
 
 SEARCHED = 20
-ITEMS = 150
+ITEMS = 90
 FILTERS: list[tuple[ItemFilter, Mapping[str, Any]]] = [
     (ItemFilter(), {}),
     (ItemFilter(text="7"), {"key": {"$regex": "7"}}),
     (ItemFilter(text="nobody has this"), {"key": "none"}),
-    (ItemFilter(text="149"), {"key": "page 149"}),
+    (ItemFilter(text="89"), {"key": "page 89"}),
     (ItemFilter(site="rare.example"), {"site": "rare.example"}),
     (ItemFilter(kind="list"), {"kind": "list"}),
     (ItemFilter(state="waiting", text="page"), {"state": "waiting", "kind": "page"}),
@@ -43,7 +43,7 @@ def found() -> Iterator[Found]:
 
 
 def site_of(item: Found) -> str:
-    return "rare.example" if item.key.endswith("33") else "common.example"
+    return "rare.example" if item.key.endswith(("33", "66")) else "common.example"
 
 
 @pytest.fixture
@@ -57,47 +57,46 @@ async def service(ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch) -> JobServi
 async def job(service: JobService, ledgers: Ledgers) -> str:
     job = await ledgers.job()
     await service.ledger.add(job.id, found(), site_of)
-    claimed = (await service.ledger.claim(job, 75, "here"))[15:]
+    claimed = (await service.ledger.claim(job, 45, "here"))[15:]
     ended = [(item.id, Ended(1, "gone" if number % 3 else "ok")) for number, item in enumerate(claimed)]
     await service.ledger.apply(ended)
     return job.id
 
 
 @pytest.mark.parametrize("most", [1, 7, 1000])
-@pytest.mark.parametrize(("which", "as_query"), FILTERS, ids=str)
 async def test_pages_have_each_item_once_that_a_filter_finds(
-    service: JobService, job: str, mongodb: Database[Document], which: ItemFilter, as_query: Document, most: int
+    service: JobService, job: str, mongodb: Database[Document], most: int
 ) -> None:
-    there = [row["_id"] for row in mongodb["job_items"].find({"job": job, **as_query}, sort=[("_id", 1)])]
-    listed: list[str] = []
-    after: str | None = ""
-    while after is not None:
-        page = await service.items_page(job, which, most, after, with_results=False)
-        assert len(page.items) <= most
-        assert page.end > after or not page.end
-        listed += [each.item.id for each in page.items]
-        after = page.end or None
-    assert listed == there
-    assert [each.item.id for each in await service.items(job, which, most)] == there[:most]
+    for which, as_query in FILTERS:
+        there = [row["_id"] for row in mongodb["job_items"].find({"job": job, **as_query}, sort=[("_id", 1)])]
+        listed: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = await service.items_page(job, which, most, after, with_results=False)
+            assert len(page.items) <= most, which
+            assert page.end > after or not page.end, which
+            listed += [each.item.id for each in page.items]
+            after = page.end or None
+        assert listed == there, which
+        assert [each.item.id for each in await service.items(job, which, most)] == there[:most], which
 
 
-@pytest.mark.parametrize(
-    "which", [each for each, _ in FILTERS if each.site or each.text or each.kind or (each.state and not each.outcome)]
-)
 async def test_no_page_looks_at_more_items_than_it_may(
-    service: JobService, job: str, mongodb: Database[Document], which: ItemFilter
+    service: JobService, job: str, mongodb: Database[Document]
 ) -> None:
-    behind = (await service.items_page(job, ItemFilter(), 100)).end
-    mongodb.command("profile", 2)
-    for after in ("", behind):
-        await service.items_page(job, which, 100, after, with_results=False)
-    mongodb.command("profile", 0)
-    asked = list(mongodb["system.profile"].find({"op": "query", "ns": f"{mongodb.name}.job_items"}))
-    assert len(asked) >= 2
-    assert max(each["docsExamined"] for each in asked) <= SEARCHED
-    assert max(each["keysExamined"] for each in asked) <= 3 * SEARCHED, (
-        "it skips from one state and outcome to the next"
-    )
+    behind = (await service.items_page(job, ItemFilter(), 50)).end
+    bounded = [each for each, _ in FILTERS if each.site or each.text or each.kind or (each.state and not each.outcome)]
+    for which in bounded:
+        mongodb["system.profile"].drop()
+        mongodb.command("profile", 2)
+        for after in ("", behind):
+            await service.items_page(job, which, 100, after, with_results=False)
+        mongodb.command("profile", 0)
+        asked = list(mongodb["system.profile"].find({"op": "query", "ns": f"{mongodb.name}.job_items"}))
+        assert len(asked) >= 2, which
+        assert max(each["docsExamined"] for each in asked) <= SEARCHED, which
+        keys = max(each["keysExamined"] for each in asked)
+        assert keys <= 3 * SEARCHED, f"{which}: it skips from one state and outcome to the next"
 
 
 async def test_a_site_that_no_item_names_is_said(service: JobService, job: str) -> None:
