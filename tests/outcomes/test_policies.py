@@ -63,12 +63,12 @@ def test_policy_is_consistent(outcome: Outcome) -> None:
 
 
 def test_every_field_of_a_policy_is_read_by_somebody() -> None:
-    read = set()
+    unread = set(Policy._fields)
     for file in (ROOT / "harvester").rglob("*.py"):
-        if file.parent.name != "outcomes":
-            nodes = ast.walk(ast.parse(file.read_text("utf-8")))
-            read |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    assert set(Policy._fields) - read == set()
+        text = file.read_text("utf-8")
+        if file.parent.name != "outcomes" and any(f".{name}" in text for name in unread):
+            unread -= {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    assert unread == set()
 
 
 def test_a_site_may_change_each_field() -> None:
