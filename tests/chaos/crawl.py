@@ -32,6 +32,8 @@ class Crawl(NamedTuple):
     site: TreeSite
     servers: Servers
     workers: Workers
+    config: Config
+    """Names its Redis."""
 
     def expected(self) -> dict[str, Document]:
         return documents(self.site.tree, self.site.url)
@@ -59,7 +61,7 @@ class Crawl(NamedTuple):
         return asyncio.run(self._asked(Frontier.dead))
 
     async def _asked(self, question: Callable[[Frontier], Awaitable[T]]) -> T:
-        client = connect(Config(redis_url=SecretStr(self.servers.redis.uri)))
+        client = connect(self.config)
         try:
             return await question(Frontier(client, "tree", "tree"))
         finally:
@@ -90,4 +92,4 @@ def crawl(pages: int | Tree, folder: Path, settings: str, poison: int = -1, **mo
             **more_variables,
         }
         with Workers(site, folder / "crawl", settings, poison, variables) as workers:
-            yield Crawl(site, Servers(valkey, mongod), workers)
+            yield Crawl(site, Servers(valkey, mongod), workers, Config(redis_url=SecretStr(valkey.uri)))

@@ -1,7 +1,6 @@
 """A Redis that forgets in the midst of a crawl: workers say so, and nobody calls the crawl complete."""
 
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from redis import Redis
 from harvester.exceptions import FrontierLost
 from tests.chaos.crawl import Crawl, crawl
 from tests.chaos.workers import Worker
+from tests.forking import run
 
 LONGEST_S = 120
 
@@ -30,8 +30,9 @@ def _reaches(disturbed: Crawl, pages: int) -> None:
 def _begin_anew(disturbed: Crawl) -> None:
     workers = disturbed.workers
     harvester = Path(sys.executable).with_name("harvester")
-    command = [str(harvester), "frontier", "forget", "tree", "--all", "--yes"]
-    subprocess.run(command, cwd=workers.folder, env=workers.environment, check=True, timeout=LONGEST_S)
+    command = (str(harvester), "frontier", "forget", "tree", "--all", "--yes")
+    ran = run(*command, cwd=workers.folder, env=workers.environment, within_s=LONGEST_S)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_a_redis_that_is_flushed_is_noticed_by_workers_and_by_those_that_follow(tmp_path: Path) -> None:

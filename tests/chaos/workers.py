@@ -2,8 +2,7 @@
 
 import os
 import random
-import subprocess
-import sys
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ class Worker(NamedTuple):
     """One process; the site knows it by its User-Agent."""
 
     agent: str
-    process: "Begun | subprocess.Popen[bytes]"
+    process: Begun
 
 
 class Workers:
@@ -75,21 +74,11 @@ class Workers:
         agent = f"{self._name}-{self._started}"
         command = [*self.command, "-s", f"USER_AGENT={agent}", *(["-s", "SCHEDULER_PERSIST=True"] if joins else [])]
         poor = self.poor_each and self._started % self.poor_each == 0
-        process: Begun | subprocess.Popen[bytes]
         with self._log.open("ab") as log:
-            if poor:
-                limit = ["sh", "-c", f'ulimit -n {FEW_DESCRIPTORS}; exec "$@"', "sh", sys.executable, "-m", "scrapy"]
-                process = subprocess.Popen(
-                    [*limit, *command],
-                    cwd=self.folder,
-                    env=self.environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )
-            else:
-                files = [None, log.fileno(), log.fileno()]
-                process = begin("scrapy", *command, cwd=self.folder, env=self.environment, files=files)
+            files = [None, log.fileno(), log.fileno()]
+            process = begin("scrapy", *command, cwd=self.folder, env=self.environment, files=files)
+        if poor:
+            resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (FEW_DESCRIPTORS, FEW_DESCRIPTORS))
         self.alive.append(Worker(agent, process))
         return self.alive[-1]
 
