@@ -27,6 +27,7 @@ from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State, running_in
 from tests import ports
 from tests.postgresql import PASSWORD, SUPERUSER, of_system, of_wheel, postgresql
+from tests.root import ROOT
 
 settings.register_profile("at random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("the same each time", settings.get_profile("at random"), derandomize=True, database=None)
@@ -36,6 +37,7 @@ for _name in list(os.environ):
     if _name.startswith("HARVESTER_") or _name in ("MONGODB_URI", "REDIS_URL"):
         del os.environ[_name]  # here, not in a fixture: harvester.settings reads them when it is imported
 os.environ["HARVESTER_ALLOW_PRIVATE_HOSTS"] = "true"  # the servers of the tests are on loopback
+os.environ.setdefault("NODE_COMPILE_CACHE", str(ROOT / ".pytest_cache" / "node"))  # each browser has a Node.js
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
