@@ -32,7 +32,7 @@ ME = psutil.Process()
 
 
 class Ending(Spider):
-    """Tries each way to end a pool of browsers."""
+    """Tries each way to end a pool of browsers; where two follow each other in one pool, the last one ends it."""
 
     name = "ending"
     url: str
@@ -40,23 +40,22 @@ class Ending(Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         """Nothing is asked by the crawl itself."""
-        ways: list[Callable[[BrowserPool], Awaitable[list[str] | None]]] = [
-            self.page_cancelled_while_a_browser_starts,
-            self.closed_while_a_browser_starts,
-            self.closed_while_a_browser_is_replaced,
-            self.browser_dies_while_it_is_replaced,
-            self.end_of_the_handler_fails,
-            self.driver_dies_and_chromium_hangs,
-            self.pages_open_windows,
-            self.session_goes_from_browser_to_browser,
-            self.sessions_cannot_be_kept,
+        pools: list[list[Callable[[BrowserPool], Awaitable[list[str] | None]]]] = [
+            [self.page_cancelled_while_a_browser_starts],
+            [self.closed_while_a_browser_starts],
+            [self.closed_while_a_browser_is_replaced],
+            [self.browser_dies_while_it_is_replaced, self.end_of_the_handler_fails],
+            [self.pages_open_windows, self.driver_dies_and_chromium_hangs],
+            [self.session_goes_from_browser_to_browser],
+            [self.sessions_cannot_be_kept],
         ]
-        for way in ways:
+        for ways in pools:
             pool = BrowserPool(self.crawler, load_config())
-            self.left[way.__name__] = [*(await way(pool) or ())]
+            name = ", ".join(way.__name__ for way in ways)
+            self.left[name] = [each for way in ways for each in await way(pool) or ()]
             await pool.close()
             _, alive = await asyncio.to_thread(psutil.wait_procs, ME.children(recursive=True), 5)
-            self.left[way.__name__] += [" ".join(each.cmdline())[:80] for each in alive]
+            self.left[name] += [" ".join(each.cmdline())[:80] for each in alive]
             for each in alive:
                 each.kill()
         return

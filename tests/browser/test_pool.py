@@ -34,11 +34,11 @@ def assert_all_there(done: Crawled, count: int) -> None:
 
 
 class LastPagesHeld(JavaScriptSite):
-    """The last pages of 32 come when `release` is set."""
+    """The last pages of 20 come when `release` is set."""
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         name, _, number = request.path.strip("/").partition("/")
-        if name == "data" and int(number) >= 24:
+        if name == "data" and int(number) >= 16:
             await self.release.wait()
         return await super()._handle(request)
 
@@ -51,9 +51,9 @@ async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_
         return len(seen)
 
     async with LastPagesHeld() as site:
-        plan = Plan(lists(site, 32), patches={f"{POOL}.PAGES_A_BROWSER": 5})
+        plan = Plan(lists(site, 20), patches={f"{POOL}.PAGES_A_BROWSER": 5})
         process = await start(plan, tmp_path)
-        await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(32)) >= 8)
+        await until(lambda: sum(site.asked[f"/data/{number}"] for number in range(20)) >= 6)
         killed = chromiums(process.pid)
         for chromium in killed:
             seen.add(chromium.pid)
@@ -61,7 +61,7 @@ async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_
         await until(lambda: browsers() >= len(killed) + 2)  # the one after, and one that took the place of a worn one
         site.release.set()
         done = await end(process, tmp_path)
-    assert_all_there(done, 32)
+    assert_all_there(done, 20)
     assert done.stats["harvester/browser/replaced/lost"] >= 1
     assert done.stats["harvester/browser/replaced/pages"] >= 1
     assert done.stats["harvester/browser/started"] >= 3
@@ -138,5 +138,5 @@ async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_
         out, log = await process.end(240)
     assert process.returncode == 0, log[-5000:]
     left = json.loads(out)
-    assert len(left) == 9, log[-5000:]
+    assert len(left) == 7, log[-5000:]
     assert {way: alive for way, alive in left.items() if alive} == {}, log[-5000:]

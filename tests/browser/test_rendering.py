@@ -1,28 +1,73 @@
 """What a browser shows of a page reaches the callback, with what the page itself fetched."""
 
+import asyncio
 import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 from harvester.sites.recording import parse_flow
 from harvester.spiders.flow import request_of
+from tests.browser import crawl as browser
 from tests.browser.crawl import Plan, Wish, crawl, end, start
 from tests.browser.killing import until
 from tests.browser.site import ITEMS, SHEETS, JavaScriptSite
+
+GLOBS = ("*/data/1?filter[kind]=*", "*/data/1?filter[dnik]=*", "*/data?1*", "*/data/1[?]filter*")
+NAMES = {"Authorization": "Bearer t1", "X-Key": "k2"}
+PATHS = ("leads-away", "moved/5", "list/6#/in", "a/../list/7", "list/8?")
 
 
 def wish(url: str, **rendering: Any) -> Wish:
     return Wish(url, {"render": True, "rendering": rendering} if rendering else {"render": True})
 
 
-async def test_pages_are_rendered_on_demand_and_the_answers_they_fetch_are_captured(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
-        ready = {"steps": [{"wait_for": "#ready"}], "capture": ["*/data/*"]}
+class Crawled(NamedTuple):
+    """A crawl that several tests read, and what its sites saw."""
+
+    done: browser.Crawled
+    site: JavaScriptSite
+    county: JavaScriptSite
+    """It has an entry of its own."""
+    named: JavaScriptSite
+    """Is asked with headers that name who asks, and leads to the one below."""
+    other: JavaScriptSite
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
+    """Pages that all come to their end, with one browser for all."""
+    return asyncio.run(crawl_all(tmp_path_factory.mktemp("crawled")))
+
+
+async def crawl_all(folder: Path) -> Crawled:
+    (folder / "sites").mkdir()
+    async with (
+        JavaScriptSite() as site,
+        JavaScriptSite() as county,
+        JavaScriptSite() as named,
+        JavaScriptSite() as other,
+    ):
+        (folder / "sites" / "here.toml").write_text(
+            f"""[county]
+hosts = ["{county.url.removeprefix("http://")}"]
+[county.browser]
+render = true
+device = "mobile"
+locale = "de-DE"
+time_zone = "America/New_York"
+steps = [{{wait_for = "body"}}]
+"""
+        )
+        named.elsewhere = f"{other.url}/list/1"
+        captured = {"steps": [{"wait_for": "#ready"}], "capture": ["*/data/*"]}
+        ready = {"render": True, "rendering": {"steps": [{"wait_for": "#ready"}]}}
         plan = Plan(
             [
-                wish(f"{site.url}/list/1", **ready),
+                wish(f"{site.url}/list/1", **captured),
                 Wish(f"{site.url}/list/2"),
                 wish(f"{site.url}/json"),
                 wish(f"{site.url}/endless", steps=[{"scroll": "end", "timeout_s": 40}], capture=["*/sheet/*"]),
@@ -30,9 +75,23 @@ async def test_pages_are_rendered_on_demand_and_the_answers_they_fetch_are_captu
                 wish(f"{site.url}/endless?few", steps=[{"scroll": "end"}], capture=["*/sheet/*"], most_captured=3),
                 wish(f"{site.url}/forbidden"),
                 wish(f"{site.url}/nothing", steps=[{"wait_for": "#ready"}]),
+                wish(f"{site.url}/sends", **captured),
+                *(
+                    wish(f"{site.url}/sends/{number}", **captured | {"capture": [glob]})
+                    for number, glob in enumerate(GLOBS)
+                ),
+                wish(f"{site.url}/pages", **captured | {"steps": [{"captured": "*/data/*"}]}),
+                Wish(f"{county.url}/who"),
+                Wish(f"{county.url}/list/3", {"render": False}),
+                *(Wish(f"{named.url}/{path}", ready, NAMES) for path in PATHS),
             ]
         )
-        done = await crawl(plan, tmp_path)
+        done = await crawl(plan, folder, sites_dir=str(folder / "sites"))
+    return Crawled(done, site, county, named, other)
+
+
+def test_pages_are_rendered_on_demand_and_the_answers_they_fetch_are_captured(crawled: Crawled) -> None:
+    done, site, *_ = crawled
     rendered, plain = done.of(f"{site.url}/list/1"), done.of(f"{site.url}/list/2")
     assert rendered.text.count("<li>") == ITEMS
     assert plain.text.count("<li>") == 0
@@ -54,29 +113,20 @@ async def test_pages_are_rendered_on_demand_and_the_answers_they_fetch_are_captu
         assert word not in done.log, done.log
 
 
-async def test_what_a_page_sends_for_a_captured_answer_is_kept_byte_by_byte(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
-        ready = {"steps": [{"wait_for": "#ready"}], "capture": ["*/data/*"]}
-        done = await crawl(Plan([wish(f"{site.url}/sends", **ready)]), tmp_path)
-    assert done.of(f"{site.url}/sends").sent == [b"\x00\xff"]
+def test_what_a_page_sends_for_a_captured_answer_is_kept_byte_by_byte(crawled: Crawled) -> None:
+    assert crawled.done.of(f"{crawled.site.url}/sends").sent == [b"\x00\xff"]
 
 
-async def test_all_but_a_star_stands_for_itself_in_the_address_of_what_is_captured(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
-        ready = {"steps": [{"wait_for": "#ready"}]}
-        globs = ["*/data/1?filter[kind]=*", "*/data/1?filter[dnik]=*", "*/data?1*", "*/data/1[?]filter*"]
-        wishes = [wish(f"{site.url}/sends/{number}", capture=[glob], **ready) for number, glob in enumerate(globs)]
-        done = await crawl(Plan(wishes), tmp_path)
-    captured = [[url for url, _, _ in done.of(each.url).captured] for each in wishes]
+def test_all_but_a_star_stands_for_itself_in_the_address_of_what_is_captured(crawled: Crawled) -> None:
+    done, site, *_ = crawled
+    captured = [[url for url, _, _ in done.of(f"{site.url}/sends/{number}").captured] for number in range(len(GLOBS))]
     asked = f"{site.url}/data/1?filter[kind]=a"
     assert captured == [[asked], [], [], [asked]]
 
 
-async def test_a_list_is_at_its_end_whatever_number_its_page_asks_for(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
-        end = {"steps": [{"captured": "*/data/*"}], "capture": ["*/data/*"]}
-        done = await crawl(Plan([wish(f"{site.url}/pages", **end)]), tmp_path)
-    assert done.of(f"{site.url}/pages").outcome == "ok", done.of(f"{site.url}/pages").said
+def test_a_list_is_at_its_end_whatever_number_its_page_asks_for(crawled: Crawled) -> None:
+    ended = crawled.done.of(f"{crawled.site.url}/pages")
+    assert ended.outcome == "ok", ended.said
 
 
 async def test_a_crawl_that_renders_nothing_starts_no_browser(tmp_path: Path) -> None:
@@ -95,23 +145,8 @@ async def test_without_chromium_the_run_ends_and_says_what_to_install(tmp_path: 
     assert "Traceback" not in done.log
 
 
-async def test_a_site_whose_entry_says_so_is_rendered_but_for_what_is_no_page(tmp_path: Path) -> None:
-    sites = tmp_path / "sites"
-    sites.mkdir()
-    async with JavaScriptSite() as site:
-        (sites / "here.toml").write_text(
-            f"""[county]
-hosts = ["{site.url.removeprefix("http://")}"]
-[county.browser]
-render = true
-device = "mobile"
-locale = "de-DE"
-time_zone = "America/New_York"
-steps = [{{wait_for = "body"}}]
-"""
-        )
-        plan = Plan([Wish(f"{site.url}/who"), Wish(f"{site.url}/list/3", {"render": False})])
-        done = await crawl(plan, tmp_path, sites_dir=str(sites))
+def test_a_site_whose_entry_says_so_is_rendered_but_for_what_is_no_page(crawled: Crawled) -> None:
+    done, site = crawled.done, crawled.county
     told = json.loads(done.of(f"{site.url}/who").text.partition('<p id="who">')[2].partition("</p>")[0])
     assert told["zone"] == "America/New_York"
     assert told["language"] == "de-DE"
@@ -123,7 +158,19 @@ steps = [{{wait_for = "body"}}]
     assert "Chrome" not in site.headers["/robots.txt"]["User-Agent"]
 
 
-async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: Path) -> None:
+class Wrong(NamedTuple):
+    """The same of pages on which something goes wrong."""
+
+    done: browser.Crawled
+    site: JavaScriptSite
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Wrong:
+    return asyncio.run(crawl_what_goes_wrong(tmp_path_factory.mktemp("wrong")))
+
+
+async def crawl_what_goes_wrong(folder: Path) -> Wrong:
     async with JavaScriptSite() as site:
         site.elsewhere = "http://192.168.77.1/"
         never = {
@@ -132,20 +179,32 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
                 {"wait_for": "#ready", "timeout_s": 0.3},
             ]
         }
+        steps = [
+            {"type": "navigate", "url": f"{site.url}/hangs"},
+            {"type": "click", "selectors": ["#go"], "offsetX": 1, "offsetY": 1},
+            {"type": "waitForElement", "selectors": ["#never"], "timeout": 500},
+        ]
+        flow = parse_flow(json.dumps({"title": "hangs", "steps": steps}))
         plan = Plan(
             [
                 wish(f"{site.url}/never", **never),
                 wish(f"{site.url}/broken", steps=[{"wait_for": "#ready"}]),
                 wish(f"{site.url}/busy", timeout_s=1.5),
                 wish(f"{site.url}/huge"),
+                wish(f"{site.url}/long-text"),
                 wish(f"{site.url}/list/1", steps=[{"jump": "high"}]),
                 wish("http://127.0.0.1:9/closed"),
                 wish(f"{site.url}/list/2"),
+                Wish(flow.start_url, request_of(flow, dont_retry=True).meta),
             ],
             settings={"DOWNLOAD_MAXSIZE": 1 << 20, "ROBOTSTXT_OBEY": False},
-            patches={"harvester.browser.page_run.CLOSE_S": 0.5},
+            patches={"harvester.browser.page_run.CLOSE_S": 0.3, "harvester.browser.flow_run.EVIDENCE_S": 0.3},
         )
-        done = await crawl(plan, tmp_path)
+        return Wrong(await crawl(plan, folder), site)
+
+
+def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(wrong: Wrong) -> None:
+    done, site = wrong
     failed = done.of(f"{site.url}/never")
     assert failed.outcome == "navigation_failed"
     assert "step 2 (wait_for #ready): not within 0.3 s" in failed.said
@@ -162,26 +221,13 @@ async def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(tmp_path: 
     assert "Traceback" not in done.log
 
 
-async def test_a_flow_whose_page_hangs_says_in_which_step(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
-        steps = [
-            {"type": "navigate", "url": f"{site.url}/hangs"},
-            {"type": "click", "selectors": ["#go"], "offsetX": 1, "offsetY": 1},
-            {"type": "waitForElement", "selectors": ["#never"], "timeout": 500},
-        ]
-        flow = parse_flow(json.dumps({"title": "hangs", "steps": steps}))
-        patches = {"harvester.browser.flow_run.EVIDENCE_S": 0.3, "harvester.browser.page_run.CLOSE_S": 0.3}
-        done = await crawl(
-            Plan([Wish(flow.start_url, request_of(flow, dont_retry=True).meta)], patches=patches), tmp_path
-        )
-    said = done.of(flow.start_url).said
+def test_a_flow_whose_page_hangs_says_in_which_step(wrong: Wrong) -> None:
+    said = wrong.done.of(f"{wrong.site.url}/hangs").said
     assert said.startswith("step 3 (waits until there are at least 1 of '#never'): "), said
 
 
-async def test_an_answer_that_is_no_html_is_bounded_in_size_too(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site:
-        done = await crawl(Plan([wish(f"{site.url}/long-text")], settings={"DOWNLOAD_MAXSIZE": 1 << 20}), tmp_path)
-    assert "larger" in done.of(f"{site.url}/long-text").said
+def test_an_answer_that_is_no_html_is_bounded_in_size_too(wrong: Wrong) -> None:
+    assert "larger" in wrong.done.of(f"{wrong.site.url}/long-text").said
 
 
 async def test_nothing_leads_a_page_into_a_private_network(tmp_path: Path, free_port: int) -> None:
@@ -204,15 +250,9 @@ async def test_nothing_leads_a_page_into_a_private_network(tmp_path: Path, free_
     assert done.stats["harvester/browser/private"] >= 4
 
 
-async def test_what_a_request_carries_stays_with_its_site_when_a_redirect_leaves_it(tmp_path: Path) -> None:
-    async with JavaScriptSite() as site, JavaScriptSite() as other:
-        site.elsewhere = f"{other.url}/list/1"
-        headers = {"Authorization": "Bearer t1", "X-Key": "k2"}
-        paths = ("leads-away", "moved/5", "list/6#/in", "a/../list/7", "list/8?")
-        ready = {"render": True, "rendering": {"steps": [{"wait_for": "#ready"}]}}
-        wishes = [Wish(f"{site.url}/{path}", ready, headers) for path in paths]
-        done = await crawl(Plan(wishes), tmp_path)
-    assert [each.outcome for each in done.results] == ["ok"] * len(paths), done.log[-3000:]
+def test_what_a_request_carries_stays_with_its_site_when_a_redirect_leaves_it(crawled: Crawled) -> None:
+    done, _, _, site, other = crawled
+    assert [done.of(f"{site.url}/{path}").outcome for path in PATHS] == ["ok"] * len(PATHS), done.log[-3000:]
     for path in ("/leads-away", "/moved/5", "/list/5", "/list/6", "/list/7", "/list/8"):
         told = {name.title(): value for name, value in site.headers[path].items()}
         assert (told["Authorization"], told["X-Key"]) == ("Bearer t1", "k2"), path
