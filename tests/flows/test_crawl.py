@@ -171,24 +171,16 @@ async def test_one_row_is_done_at_once_and_shown(flows: Flows, tmp_path: Path) -
         assert "clicks on '#educations'" in checked.stdout
 
 
-async def test_a_download_is_kept_however_long_its_name_is(flows: Flows, tmp_path: Path) -> None:
-    async with FlowSite() as site:
-        click = {"type": "click", "selectors": ["#paper"], "offsetX": 5, "offsetY": 5}
-        steps = [{"type": "navigate", "url": f"{site.url}/papers"}, click]
-        flows.write("downloads = 1", json.dumps({"title": "papers", "steps": steps}))
-        ran = await flows.command("flow", "run", "flow.json")
-    assert ran.returncode == 0, ran.stderr
-    [file] = (tmp_path / "flow").glob("download-1-*.pdf")
-    assert file.read_bytes() == PDF
-
-
-async def test_a_row_is_kept_though_its_page_holds_half_a_character(
+async def test_a_row_is_kept_though_its_page_holds_half_a_character_and_its_download_has_a_long_name(
     flows: Flows, mongodb: Database[dict[str, Any]]
 ) -> None:
     async with FlowSite() as site:
-        steps = [{"type": "navigate", "url": f"{site.url}/papers"}]
-        flows.write('[fields]\nhalf = "#half"', json.dumps({"title": "papers", "steps": steps}))
+        click = {"type": "click", "selectors": ["#paper"], "offsetX": 5, "offsetY": 5}
+        steps = [{"type": "navigate", "url": f"{site.url}/papers"}, click]
+        flows.write('downloads = 1\n[fields]\nhalf = "#half"', json.dumps({"title": "papers", "steps": steps}))
         flows.rows(["1"])
         assert await flows.run("flow", recording="flow.json", inputs="@rows.csv") == FINISHED, flows.said
     [record] = mongodb["flow"].find()
     assert record["fields"] == {"half": "half \ufffd of a sign"}
+    [download] = [content for name, content in flows.files("1").items() if name.startswith("download-1-")]
+    assert download == PDF
