@@ -1,9 +1,8 @@
 """A harvest of a few accounts, put where a crawl puts it: Alice, who is purged, and neighbours who stay."""
 
 import json
+import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from harvester.pipelines.staging import staged_line
 from harvester.stores.objects import LocalStore
 from harvester.stores.rejects import rejected_line
 from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
+from tests.forking import run
+from tests.root import ROOT
 
 ALICE = "did:plc:alice"
 ALICIA = "did:plc:alicea"
@@ -209,8 +210,7 @@ def _stage(root: Path, lines: list[tuple[str, bytes]]) -> None:
 
 def _leave_open(root: Path, kind: str, lines: list[bytes]) -> None:
     """As a killed run leaves it."""
-    command = [sys.executable, "-m", "tests.privacy.leave_open", str(root), kind]
-    subprocess.run(command, input=b"\n".join(lines), check=False)
+    run("tests.privacy.leave_open", str(root), kind, cwd=ROOT, env=os.environ, stdin=b"\n".join(lines))
 
 
 def documents(database: Database[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

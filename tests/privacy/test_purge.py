@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -26,8 +24,10 @@ from harvester.jobs.documents import Said, State
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended, Event, Fed, Lost
 from harvester.stores.staging import OPEN, SegmentWriter, recover
+from tests.forking import begin
 from tests.privacy import harvest
 from tests.privacy.harvest import ALICE, ALICIA, BOB, SECRET
+from tests.root import ROOT
 
 Mongo = Database[dict[str, Any]]
 
@@ -49,9 +49,6 @@ def _environment(config: Config) -> dict[str, str]:
         "HARVESTER_STATE_DIR": str(config.state_dir),
         "HARVESTER_DATA_DIR": str(config.data_dir),
     }
-
-
-COMMAND = [sys.executable, "-m", "tests.privacy.command"]
 
 
 @pytest.fixture
@@ -366,13 +363,13 @@ def test_a_purge_that_was_killed_is_completed_by_doing_it_again(
     moment: Callable[[Mongo, Config], bool],
 ) -> None:
     harvest.store(mongodb, config, with_alice=True, times=10)
-    command = [*COMMAND, "--account", "alice.example", "--yes"]
-    killed = subprocess.Popen(command, env=os.environ | _environment(config), stdout=subprocess.DEVNULL)
+    env = os.environ | _environment(config)
+    killed = begin("tests.privacy.command", "--account", "alice.example", "--yes", cwd=ROOT, env=env)
     deadline = time.monotonic() + 240
     while not moment(mongodb, config) and killed.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.002)  # what is looked at needs the processor, too
-    killed.send_signal(signal.SIGKILL)
+    killed.kill()
     assert killed.wait() == -signal.SIGKILL
 
     done = purge("--account", "alice.example", "--yes")
