@@ -22,8 +22,10 @@ from harvester.pipelines.staging import StagingPipeline
 from harvester.stores import staging
 from harvester.stores.frames import cut_torn_frame
 from harvester.stores.staging import SegmentWriter, iter_records, read_segment, recover, rewrite_segment
+from tests.forking import begin
 from tests.pipelines.records import crawler
 from tests.pipelines.writer import batch
+from tests.root import ROOT
 
 NOBODY = 65534
 
@@ -44,10 +46,11 @@ class Writer:
     """A writing process. `reported` is what it said was written, complete after `kill`."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        command = [sys.executable, "-m", "tests.pipelines.writer", str(folder), name]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout
-        self._output = self._process.stdout
+        output, written = os.pipe()
+        words = "tests.pipelines.writer", str(folder), name
+        self._process = begin(*words, cwd=ROOT, env=os.environ, files=(None, written, None))
+        os.close(written)
+        self._output = os.fdopen(output)
         self._name = name
         self._reported = 0
 
