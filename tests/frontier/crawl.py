@@ -33,7 +33,7 @@ from tests.root import ROOT
 
 TOO_LARGE = 150
 """Links of one page that are too long."""
-FLOOD = (5_000, 25_000, 1_000_000) if os.environ.get("WHOLE_FLOOD") else (5_000, 25_000)
+FLOOD = (3_000, 15_000, 1_000_000) if os.environ.get("WHOLE_FLOOD") else (3_000, 15_000)
 """Links of one page; memory is looked at after each number of them."""
 
 

@@ -176,6 +176,7 @@ async def test_after_an_outage_of_redis_nobody_is_taken_for_dead_at_once(quick: 
         await quick.exchange(ONE, [])
         await quick.exchange(TWO, [])
         assert await quick.reap(TWO) == 0
+        await asyncio.sleep(TIMEOUT_S / 20)
     status = await quick.status()
     assert (status.redelivered, status.done, status.leased) == (0, 1, 1)
 
