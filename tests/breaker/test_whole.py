@@ -21,7 +21,7 @@ __all__ = ["sink"]
 
 QUICK = "open_seconds = 0.5\nmost_open_seconds = 4.0\nwindow_seconds = 60.0"
 SLOWER = "open_seconds = 5.0\nmost_open_seconds = 120.0\nwindow_seconds = 60.0"
-TURNS_AFTER = 300
+TURNS_AFTER = 200
 """Pages after which a site refuses."""
 
 
@@ -121,7 +121,7 @@ async def _block_and_recover(
 
 
 async def test_a_site_that_begins_to_refuse_is_left_alone_until_it_recovers(house: House, sink: HttpSink) -> None:
-    await _block_and_recover(house, sink, 1200)
+    await _block_and_recover(house, sink, 700)
 
 
 @pytest.mark.soak
@@ -138,7 +138,7 @@ async def test_a_worker_killed_while_a_site_is_left_alone_loses_nothing(house: H
             await worker.wait()
             await crawl.start()
 
-    await _block_and_recover(house, sink, 800, kill)
+    await _block_and_recover(house, sink, 600, kill)
 
 
 async def test_a_run_ends_when_all_that_is_left_is_held_and_a_later_one_goes_on(house: House, sink: HttpSink) -> None:
@@ -172,13 +172,13 @@ async def test_a_run_ends_when_a_site_is_left_alone_for_too_long(house: House) -
 async def test_other_sites_are_asked_on_and_a_changed_site_is_noticed(house: House) -> None:
     """The one answers 200 to everything and has nothing in it any more."""
     breaking = QUICK + "\nsample = 30"
-    async with Site(turns_after=300, then="nothing") as site, Site() as other:
+    async with Site(turns_after=TURNS_AFTER, then="nothing") as site, Site() as other:
         site.body = "parcel of Jane Doe"
-        async with house.crawl(site, 800, breaking) as crawl:
+        async with house.crawl(site, 550, breaking) as crawl:
             crawl.also(other.url)
             await crawl.start()
             await house.until(crawl, is_open)
-            await house.until(crawl, lambda _: other.well.total() == 800)
+            await house.until(crawl, lambda _: other.well.total() == 550)
             assert site.badly.total() < 300
             event = house.mongodb["events"].find_one({"to": "open"})
             assert event is not None
@@ -186,4 +186,4 @@ async def test_other_sites_are_asked_on_and_a_changed_site_is_noticed(house: Hou
             site.recover()
             assert await crawl.ended() == [0], crawl.said
     status = await house.frontier.status()
-    assert (status.done, status.parked, status.balanced) == (1600, 0, True)
+    assert (status.done, status.parked, status.balanced) == (1100, 0, True)
