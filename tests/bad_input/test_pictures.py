@@ -53,7 +53,7 @@ def paths(place: Place) -> Paths:
 def unwritable_folder(place: Place, site: Sandbox) -> Answer:
     (place.folder / "data" / "images").mkdir(parents=True)
     (place.folder / "data" / "images").chmod(0o555)
-    return place.crawl(site, seeds=site.did(GOOD), media="yes", collect="profiles", prefix=unprivileged())
+    return place.crawl(site, seeds=site.did(GOOD), media="yes", collect="profiles", wrapper=unprivileged())
 
 
 def file_as_folder(place: Place, site: Sandbox) -> Answer:

@@ -1,7 +1,7 @@
 """Folders that cannot hold what is harvested: exit code 4, and the next run completes the crawl."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +27,8 @@ class Told(NamedTuple):
     posts: set[str]
 
 
-def crawl(place: Place, site: Sandbox, *prefix: str) -> Answer:
-    return place.crawl(site, seeds=",".join(map(site.did, SEEDS)), prefix=prefix)
+def crawl(place: Place, site: Sandbox, prefix: Sequence[str] = (), wrapper: Sequence[str] = ()) -> Answer:
+    return place.crawl(site, seeds=",".join(map(site.did, SEEDS)), prefix=prefix, wrapper=wrapper)
 
 
 def file_as_folder(place: Place, site: Sandbox) -> Answer:
@@ -38,13 +38,13 @@ def file_as_folder(place: Place, site: Sandbox) -> Answer:
 
 def unwritable_folder(place: Place, site: Sandbox) -> Answer:
     (place.folder / "data").mkdir(mode=0o555)
-    return crawl(place, site, *unprivileged())
+    return crawl(place, site, wrapper=unprivileged())
 
 
 def no_room(place: Place, site: Sandbox) -> Told:
     (place.folder / "data").mkdir()
     with little_room(place.folder / "data") as (prefix, make_room):
-        first = crawl(place, site, *prefix)
+        first = crawl(place, site, prefix=prefix)
         make_room()
         second = crawl(place, site)
         lost = unstaged(place.folder / "data", stored(place.database), fates(place.database)["account"])

@@ -86,7 +86,7 @@ def crawl_file(content: bytes, place: Place, site: Sandbox) -> Answer:
 
 def unreadable_file(place: Place, site: Sandbox) -> Answer:
     (place.folder / "seeds.txt").touch(mode=0)
-    return place.crawl(site, seeds="@seeds.txt", prefix=unprivileged())
+    return place.crawl(site, seeds="@seeds.txt", wrapper=unprivileged())
 
 
 def folder_as_file(place: Place, site: Sandbox) -> Answer:
@@ -96,7 +96,7 @@ def folder_as_file(place: Place, site: Sandbox) -> Answer:
 
 def unreadable_env(place: Place, site: Sandbox) -> Answer:
     (place.folder / ".env").touch(mode=0)
-    return place.crawl(site, prefix=unprivileged())
+    return place.crawl(site, wrapper=unprivileged())
 
 
 def binary_env(place: Place, site: Sandbox) -> Answer:
