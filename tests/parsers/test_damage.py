@@ -40,6 +40,15 @@ def paths(value: Any, at: Path = ()) -> Iterator[Path]:
         yield from paths(part, (*at, key))
 
 
+def with_one_row(page: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The page with each of its rows alone: what is bad in a row costs the others nothing (see below)."""
+    rows = next((key for key, part in page.items() if isinstance(part, list) and part), None)
+    if rows is None:
+        yield page
+    else:
+        yield from ({**page, rows: [row]} for row in page[rows])
+
+
 def replaced(value: Any, at: Path, new: Any) -> Any:
     """The value with something else at one place; what is not on the way there is shared."""
     key, *rest = at
@@ -66,19 +75,20 @@ def assert_can_be_kept(read: Read) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_any_value_in_place_of_any_other(name: str) -> None:
-    value = json.loads(page(name))
-    survived = 0
-    for at in paths(value):
-        for new in VALUES:
-            body = msgspec.json.encode(replaced(value, at, new)) if new != 2**70 else _huge(value, at)
-            try:
-                assert_can_be_kept(READERS[name](body))
-                survived += 1
-            except ParseError:
-                pass
-            except Exception as error:
-                raise AssertionError(f"{name} with {new!r} at {at}") from error
-    assert survived > len(list(paths(value)))
+    survived = places = 0
+    for value in with_one_row(json.loads(page(name))):
+        for at in paths(value):
+            places += 1
+            for new in VALUES:
+                body = msgspec.json.encode(replaced(value, at, new)) if new != 2**70 else _huge(value, at)
+                try:
+                    assert_can_be_kept(READERS[name](body))
+                    survived += 1
+                except ParseError:
+                    pass
+                except Exception as error:
+                    raise AssertionError(f"{name} with {new!r} at {at} of {value}") from error
+    assert survived > places
 
 
 def _huge(value: Any, at: Path) -> bytes:
@@ -88,13 +98,13 @@ def _huge(value: Any, at: Path) -> bytes:
 @pytest.mark.parametrize("levels", [60, 400, 30_000])
 @pytest.mark.parametrize("name", READERS)
 def test_deep_nesting_in_place_of_every_other_value(name: str, levels: int) -> None:
-    value = json.loads(page(name))
     deep = [b"[" * levels + b"]" * levels, b'{"x":' * levels + b"1" + b"}" * levels]
-    for at in list(paths(value))[::2]:
-        body = msgspec.json.encode(replaced(value, at, "@@@"))
-        for nested in deep:
-            with suppress(ParseError):
-                assert_can_be_kept(READERS[name](body.replace(b'"@@@"', nested)))
+    for value in with_one_row(json.loads(page(name))):
+        for at in list(paths(value))[::2]:
+            body = msgspec.json.encode(replaced(value, at, "@@@"))
+            for nested in deep:
+                with suppress(ParseError):
+                    assert_can_be_kept(READERS[name](body.replace(b'"@@@"', nested)))
 
 
 @pytest.mark.parametrize("name", READERS)
