@@ -22,7 +22,8 @@ from harvester.pipelines.staging import StagingPipeline
 from harvester.stores import staging
 from harvester.stores.frames import cut_torn_frame
 from harvester.stores.staging import SegmentWriter, iter_records, read_segment, recover, rewrite_segment
-from tests.forking import begin
+from tests.forking import begin, run
+from tests.pipelines.limited import write_until_full
 from tests.pipelines.records import crawler
 from tests.pipelines.writer import batch
 from tests.root import ROOT
@@ -71,8 +72,8 @@ class Writer:
 def test_what_was_reported_as_written_survives_a_sigkill_at_any_moment(tmp_path: Path) -> None:
     chance = Random(5)
     reported: list[bytes] = []
-    for run in range(15):
-        writer = Writer(tmp_path, f"run{run}")
+    for number in range(15):
+        writer = Writer(tmp_path, f"run{number}")
         writer.wait_for(chance.randrange(1, 40))
         reported += writer.kill()
         for line in _lines(tmp_path):  # what can be read before the recovery is complete too
@@ -206,17 +207,6 @@ def test_processes_with_the_same_number_do_not_overwrite_each_other(
     assert sorted(_lines(tmp_path)) == [b'{"a":1}', b'{"a":2}', b'{"a":3}']
 
 
-def _write_until_full(writer: SegmentWriter) -> int:
-    """How many lines were written before StorageError; the line it was raised for is incompressible."""
-    for number in range(10_000):
-        noise = Random(number).randbytes(3_000).hex()
-        try:
-            writer.write("post", [b'{"id":%d,"noise":"%b"}' % (number, noise.encode())])
-        except StorageError:
-            return number
-    raise AssertionError("the disk never was full")
-
-
 @contextmanager
 def _small_disk(folder: Path) -> Iterator[None]:
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], capture_output=True)
@@ -232,33 +222,18 @@ def _small_disk(folder: Path) -> Iterator[None]:
 def test_a_full_disk_raises_and_what_was_written_stays_whole(tmp_path: Path) -> None:
     with _small_disk(tmp_path):
         writer = SegmentWriter(tmp_path)
-        written = _write_until_full(writer)
+        written = write_until_full(writer)
         writer.close()
         assert [msgspec.json.decode(line)["id"] for line in _lines(tmp_path)] == list(range(written))
         assert written > 10
 
 
-FILE_TOO_LARGE = """
-import resource, signal, sys
-from pathlib import Path
-from harvester.stores.staging import SegmentWriter
-from tests.pipelines.test_staging import _write_until_full
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-writer = SegmentWriter(Path(sys.argv[1]))
-print(_write_until_full(writer))
-writer.write("post", [b'{"id":"small"}'])
-writer.close()
-"""
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="a limit of POSIX")
 def test_a_write_that_fails_half_way_is_taken_back(tmp_path: Path) -> None:
-    output = subprocess.run(
-        [sys.executable, "-c", FILE_TOO_LARGE, str(tmp_path)], capture_output=True, text=True, check=True
-    ).stdout
+    done = run("tests.pipelines.limited", str(tmp_path), cwd=ROOT, env=os.environ)
+    assert done.returncode == 0, done.stderr
     ids = [msgspec.json.decode(line)["id"] for line in _lines(tmp_path)]
-    assert ids == [*range(int(output)), "small"]
+    assert ids == [*range(int(done.stdout)), "small"]
 
 
 @contextmanager

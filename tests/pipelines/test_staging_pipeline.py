@@ -1,7 +1,7 @@
 """The staging pipeline: a line for each record before it goes on; what cannot be written ends the run."""
 
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,10 @@ from harvester.items import Batch, Record
 from harvester.pipelines.staging import StagingPipeline
 from harvester.stores.rejects import rejects_of
 from harvester.stores.staging import SegmentWriter, iter_records, read_segment
+from tests.crawling import LONGEST_S
+from tests.forking import fork
 from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post, profile, stats
+from tests.root import ROOT
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
@@ -83,15 +86,16 @@ def test_the_folders_are_those_of_the_configuration(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a limit of POSIX")
-def test_a_batch_that_cannot_be_staged_does_not_go_on_and_ends_the_run(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.pipelines.storing", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
+async def test_a_batch_that_cannot_be_staged_does_not_go_on_and_ends_the_run(tmp_path: Path) -> None:
+    process = await fork("tests.pipelines.storing", str(tmp_path), cwd=ROOT, env=os.environ)
+    out, log = await process.end(LONGEST_S)
+    assert process.returncode == 0, log
+    told = json.loads(out)
     uri = f"at://{ALICE}/app.bsky.feed.post/"
     assert told["passed"] == [f"{uri}1"]
     assert [told["finish_reason"], told["harvester/exit_code"]] == ["storage_error", 4]
     assert [msgspec.json.decode(line)["key"] for line in _lines(tmp_path)] == told["passed"]
-    assert "cannot be written: File too large" in done.stderr
+    assert "cannot be written: File too large" in log
 
 
 async def test_a_folder_that_cannot_be_made_ends_the_run_before_it_begins(
