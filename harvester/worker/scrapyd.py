@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Any, Self
 
 import aiohttp
@@ -146,7 +147,7 @@ class Scrapyd:
         """The same, with an upload."""
         form = aiohttp.FormData(dict(fields))
         if egg is not None:
-            form.add_field("egg", egg, filename="project.egg", content_type="application/octet-stream")
+            form.add_field("egg", BytesIO(egg), filename="project.egg", content_type="application/octet-stream")
         return await self._ask("POST", call, data=form)
 
     async def _ask(self, method: str, call: str, **wishes: Any) -> dict[str, Any]:
