@@ -1,8 +1,6 @@
 """One Scrapyd for all tests of this folder, a site, and the database of the jobs' records."""
 
 import os
-import subprocess
-import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +14,13 @@ from pymongo.database import Database
 
 from harvester.worker.egg import SOURCES
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
+from tests.forking import Ran, run
+from tests.jobs.command import HARVESTER
 from tests.ports import free_port
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
 Records = Database[dict[str, Any]]
-Answer = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="package")
@@ -82,40 +81,34 @@ def empty_scrapyd(tmp_path_factory: pytest.TempPathFactory, variables: dict[str,
 
 
 @pytest.fixture(scope="package")
-def first_deploy(empty_scrapyd: Scrapyd) -> Answer:
+def first_deploy(empty_scrapyd: Scrapyd, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """That of this checkout."""
-    return run_deploy(empty_scrapyd, ROOT)
+    return run_deploy(empty_scrapyd, tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture(scope="package")
-def scrapyd(empty_scrapyd: Scrapyd, first_deploy: Answer) -> Scrapyd:
+def scrapyd(empty_scrapyd: Scrapyd, first_deploy: Ran) -> Scrapyd:
     """A Scrapyd to which this checkout was deployed."""
     assert first_deploy.returncode == 0, first_deploy.stderr
     return empty_scrapyd
 
 
-def run_deploy(scrapyd: Scrapyd, root: Path, *options: str, **variables: str) -> Answer:
-    """`harvester deploy` of the checkout `root`."""
+def run_deploy(scrapyd: Scrapyd, folder: Path, *options: str) -> Ran:
+    """`harvester deploy` of this checkout, in a folder."""
     login = {"HARVESTER_SCRAPYD_USER": USER, "HARVESTER_SCRAPYD_PASSWORD": PASSWORD}
-    return subprocess.run(
-        [sys.executable, "-m", "harvester", "deploy", "--url", scrapyd.url, *options],
-        cwd=root,
-        env={**os.environ, **login, "PYTHONPATH": str(root), **variables},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    return run(HARVESTER, "deploy", "--url", scrapyd.url, *options, cwd=folder, env={**os.environ, **login})
 
 
 @pytest.fixture
 def copy_of_checkout(tmp_path: Path) -> Callable[[], Path]:
     """Makes a checkout to be changed."""
 
-    def make() -> Path:
-        root = tmp_path / "checkout"
-        copytree(ROOT / "harvester", root / "harvester", ignore=ignore_patterns("__pycache__"))
-        for name in SOURCES:
-            (root / name).write_bytes((ROOT / name).read_bytes())
-        return root
+    return lambda: copy_checkout(tmp_path / "checkout")
 
-    return make
+
+def copy_checkout(folder: Path) -> Path:
+    """With what Python has compiled of it, but for what it is writing."""
+    copytree(ROOT / "harvester", folder / "harvester", ignore=ignore_patterns("*.pyc.*"))
+    for name in SOURCES:
+        (folder / name).write_bytes((ROOT / name).read_bytes())
+    return folder

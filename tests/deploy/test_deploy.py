@@ -11,14 +11,13 @@ from pydantic import SecretStr
 
 from harvester.config import Config
 from harvester.exceptions import DeployError, ServiceError, UsageError
+from harvester.worker.egg import build_egg
 from harvester.worker.scrapyd import deploy
-from tests.deploy.conftest import Answer, run_deploy
+from tests.deploy.conftest import run_deploy
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
-from tests.root import ROOT
+from tests.forking import Ran
 
-
-def files_of(root: Path) -> set[Path]:
-    return {path for path in root.rglob("*") if "__pycache__" not in path.parts}
+LOGIN = Config(scrapyd_user=USER, scrapyd_password=SecretStr(PASSWORD))
 
 
 def versions(scrapyd: Scrapyd) -> list[str]:
@@ -26,7 +25,7 @@ def versions(scrapyd: Scrapyd) -> list[str]:
     return found
 
 
-def test_the_deployed_version_lists_its_spiders(scrapyd: Scrapyd, first_deploy: Answer) -> None:
+def test_the_deployed_version_lists_its_spiders(scrapyd: Scrapyd, first_deploy: Ran) -> None:
     newest = versions(scrapyd)[-1]
     assert f"Deployed harvester {newest} " in first_deploy.stdout
     assert "bluesky" in first_deploy.stdout
@@ -47,58 +46,51 @@ def test_the_deployed_version_lists_its_spiders(scrapyd: Scrapyd, first_deploy: 
         ),
     ],
 )
-def test_a_version_that_does_not_run_is_removed_and_scrapyds_words_are_shown(
+async def test_a_version_that_does_not_run_is_removed_and_scrapyds_words_are_shown(
     scrapyd: Scrapyd, copy_of_checkout: Callable[[], Path], file: str, text: str, said: str
 ) -> None:
     before = versions(scrapyd)
     root = copy_of_checkout()
     (root / "harvester" / file).write_text(text)
-    answer = run_deploy(scrapyd, root, "--version", "broken")
-    assert answer.returncode == DeployError.exit_code, answer.stderr
-    assert said in answer.stderr
-    assert "it was removed there" in answer.stderr
+    with pytest.raises(DeployError, match=said) as refused:
+        await deploy(LOGIN, scrapyd.url, "harvester", "broken", build_egg(root))
+    assert "it was removed there" in str(refused.value)
     assert versions(scrapyd) == before
 
 
 async def test_an_egg_without_spiders_and_what_is_no_egg_are_removed(scrapyd: Scrapyd, tmp_path: Path) -> None:
-    config = Config(scrapyd_user=USER, scrapyd_password=SecretStr(PASSWORD))
     before = versions(scrapyd)
     with pytest.raises(DeployError, match="not a ZIP file"):
-        await deploy(config, scrapyd.url, "harvester", "none", b"nothing")
+        await deploy(LOGIN, scrapyd.url, "harvester", "none", b"nothing")
     with pytest.raises(DeployError):
-        await deploy(config, scrapyd.url, "other", "empty", b"PK\x05\x06" + bytes(18))
+        await deploy(LOGIN, scrapyd.url, "other", "empty", b"PK\x05\x06" + bytes(18))
     assert versions(scrapyd) == before
     assert scrapyd.get("listprojects")["projects"] == ["harvester"]
 
 
 async def test_a_version_that_is_there_already_is_refused_and_stays(scrapyd: Scrapyd) -> None:
-    config = Config(scrapyd_user=USER, scrapyd_password=SecretStr(PASSWORD))
     before = versions(scrapyd)
     with pytest.raises(UsageError, match="deployed already"):
-        await deploy(config, scrapyd.url, "harvester", before[-1], b"nothing")
+        await deploy(LOGIN, scrapyd.url, "harvester", before[-1], b"nothing")
     assert versions(scrapyd) == before
 
 
-def test_it_is_said_when_jobs_would_use_another_version_and_the_checkout_stays_as_it_was(
-    scrapyd: Scrapyd, copy_of_checkout: Callable[[], Path]
+def test_it_is_said_when_jobs_would_use_another_version_and_the_folder_stays_as_it_was(
+    scrapyd: Scrapyd, tmp_path: Path
 ) -> None:
-    root = copy_of_checkout()
-    before = files_of(root)
-    answer = run_deploy(scrapyd, root, "--version", "1")
-    assert answer.returncode == 0
-    assert files_of(root) == before
+    answer = run_deploy(scrapyd, tmp_path, "--version", "1")
+    assert answer.returncode == 0, answer.stderr
+    assert [*tmp_path.iterdir()] == []
     assert f"still use {versions(scrapyd)[-1]}" in answer.stdout
     scrapyd.post("delversion", project="harvester", version="1")
 
 
-def test_a_wrong_password_is_named_and_not_shown(scrapyd: Scrapyd) -> None:
+async def test_a_wrong_password_is_named_and_not_shown(scrapyd: Scrapyd) -> None:
     before = versions(scrapyd)
-    answer = run_deploy(scrapyd, ROOT, HARVESTER_SCRAPYD_PASSWORD="mellon")
-    assert answer.returncode == ServiceError.exit_code
-    assert "refuses the login" in answer.stderr
-    assert "HARVESTER_SCRAPYD_PASSWORD" in answer.stderr
-    assert "mellon" not in answer.stderr
-    assert "Traceback" not in answer.stderr
+    wrong = Config(scrapyd_user=USER, scrapyd_password=SecretStr("mellon"))
+    with pytest.raises(ServiceError, match=r"refuses the login .* HARVESTER_SCRAPYD_PASSWORD") as refused:
+        await deploy(wrong, scrapyd.url, "harvester", "1", b"nothing")
+    assert "mellon" not in str(refused.value)
     assert versions(scrapyd) == before
 
 

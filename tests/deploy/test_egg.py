@@ -13,7 +13,9 @@ import pytest
 
 from harvester import __version__
 from harvester.exceptions import UsageError
-from harvester.worker.egg import build_egg
+from harvester.worker.egg import SOURCES, build_egg
+from tests import forking
+from tests.deploy.conftest import copy_checkout
 from tests.deploy.scrapyd import BARE_PYTHON
 from tests.root import ROOT
 
@@ -24,14 +26,6 @@ MAY_ASK_FOR_ITS_FILE = {
     "worker/egg.py",  # finds the checkout; refuses to when there is none
     "stores/servers/kinds.py",  # that of another package
 }
-IMPORT_ALL = """
-import importlib, pkgutil, sys
-import harvester
-for module in pkgutil.walk_packages(harvester.__path__, "harvester."):
-    found = importlib.import_module(module.name)
-    assert found.__file__.startswith(sys.argv[1]), found.__file__
-    print(module.name)
-"""
 READ_ALL = """
 import sys
 from importlib.resources import files
@@ -41,9 +35,14 @@ for path in sys.argv[1:]:
 
 
 @pytest.fixture(scope="module")
-def egg(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.fixture(scope="module")
+def egg(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("egg") / "1.egg"
-    path.write_bytes(build_egg(ROOT))
+    path.write_bytes(build_egg(checkout))
     return path
 
 
@@ -84,9 +83,20 @@ def test_every_file_of_the_package_is_in_the_egg_and_nothing_else(egg: Path) -> 
         assert "[scrapy]\nsettings = harvester.settings" in opened.read("EGG-INFO/entry_points.txt").decode()
 
 
-def test_every_module_is_imported_from_inside_the_egg(egg: Path, run: Callable[..., str]) -> None:
-    modules = run(IMPORT_ALL, str(egg)).split()
-    assert len(modules) == len(list(PACKAGE.rglob("*.py"))) - 1
+@pytest.mark.usefixtures("egg")
+def test_its_build_leaves_the_checkout_as_it_was(checkout: Path) -> None:
+    assert {path.name for path in checkout.iterdir()} == {"harvester", *SOURCES}
+    assert files_of(checkout / "harvester") == files_of(PACKAGE)
+
+
+def files_of(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+def test_every_module_is_imported_from_inside_the_egg(egg: Path) -> None:
+    ran = forking.run("tests.deploy.importing", str(egg), cwd=egg.parent, env=os.environ)
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.split()) == len(list(PACKAGE.rglob("*.py"))) - 1
 
 
 def test_every_data_file_is_read_from_inside_the_egg(run: Callable[..., str]) -> None:

@@ -52,6 +52,7 @@ def test_a_refused_job_has_its_own_reason_and_exit_code(scrapyd: Scrapyd, site: 
     assert run["failures"]
 
 
+@pytest.mark.soak
 def test_a_job_that_misses_its_monitors_says_which(scrapyd: Scrapyd, site: Sandbox, records: Records) -> None:
     job = scrapyd.schedule(**wishes(site, depth="0", seeds="nobody.invalid"))
     scrapyd.finish(job)
