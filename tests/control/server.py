@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pymongo import monitoring
 from harvester.config import load_config
 from harvester.control import batches, idempotency
 from harvester.control.app import create_app
+from tests.forking import begin
 from tests.ports import free_port
 from tests.root import ROOT
 
@@ -47,8 +47,8 @@ class Server:
         environment = {**os.environ, **self._variables, "PYTHONPATH": str(ROOT)}
         log = self._folder / "server.log"
         with log.open("ab") as file:
-            command = [sys.executable, "-m", "tests.control.server", self._port]
-            self.process = subprocess.Popen(command, cwd=self._folder, env=environment, stdout=file, stderr=file)
+            files = [None, file.fileno(), file.fileno()]
+            self.process = begin("tests.control.server", self._port, cwd=self._folder, env=environment, files=files)
         while True:
             assert self.process.poll() is None, log.read_text()
             with suppress(OSError), urlopen(f"{self.url}/readyz", timeout=10):
