@@ -53,6 +53,8 @@ _SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl."""
 
 
+FORKED_FROM = "TESTS_FORKED_FROM"
+"""Variable that names the process that forks, for what is started meanwhile."""
 PIPES_S = 1.0
 """How long the pipes of a process that has ended may take to their own end."""
 ABORT_S = 10.0
@@ -299,25 +301,49 @@ async def _reader(fd: int) -> asyncio.StreamReader:
 
 @cache
 def _parent() -> socket.socket:
-    """Leads to the process that forks. It ends with this one."""
-    ours, its = socket.socketpair()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.forking", str(its.fileno())],
-        cwd=ROOT,
-        env=environment | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=[its.fileno()],
-    )
-    its.close()
+    """Leads to the process that forks, which all processes of the tests share. It ends with the last of them."""
+    own = f"harvester-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
+    address = f"\0{os.environ.setdefault(FORKED_FROM, own)}"
+    process = None
+    while (ours := _connected(address)) is None:
+        process = process or _begin_parent(address)
+        time.sleep(0.01)
 
     def end() -> None:
         ours.close()
-        process.wait()
+        if process:
+            process.wait()
 
     atexit.register(end)
     return ours
+
+
+def _connected(address: str) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(address)
+    except ConnectionRefusedError:  # nobody has begun it, or somebody is about to
+        connection.close()
+        return None
+    return connection
+
+
+def _begin_parent(address: str) -> subprocess.Popen[bytes] | None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
+    with socket.socket(socket.AF_UNIX) as listening:
+        try:
+            listening.bind(address)
+        except OSError:  # another begins it
+            return None
+        listening.listen()
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.forking", str(listening.fileno())],
+            cwd=ROOT,
+            env=environment | {"PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[listening.fileno()],
+        )
 
 
 def main() -> None:
@@ -326,24 +352,32 @@ def main() -> None:
     _load()
     gc.freeze()  # so that a collection does not copy what all share
     gc.enable()
-    asked = socket.socket(fileno=int(sys.argv[1]))
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    asking: dict[int, socket.socket] = {}
+    """Who may ask, by descriptor."""
     running: dict[int, tuple[int, int]] = {}
     """Of each that has begun, by a descriptor of the process: its id, and where its end is told."""
     waited = select.poll()
-    waited.register(asked, select.POLLIN)
+    waited.register(listening, select.POLLIN)
     while True:
         for ready, _ in waited.poll():
-            if ready != asked.fileno():
+            if ready == listening.fileno():
+                asked = listening.accept()[0]
+                asking[asked.fileno()] = asked
+                waited.register(asked, select.POLLIN)
+            elif ready in running:
                 pid, told = running.pop(ready)
                 _tell(told, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                 waited.unregister(ready)
                 for fd in (told, ready):
                     os.close(fd)
-            elif fds := socket.recv_fds(asked, 1, 5)[1]:
+            elif fds := socket.recv_fds(asking[ready], 1, 5)[1]:
                 request, told, *files = fds
                 if (pid := os.fork()) == 0:
-                    for fd in (asked.detach(), told, *running, *(other for _, other in running.values())):
+                    for fd in (listening.detach(), told, *asking, *running, *(other for _, other in running.values())):
                         os.close(fd)
+                    for each in asking.values():
+                        each.detach()
                     signal.signal(signal.SIGINT, signal.default_int_handler)
                     _become(request, *files)
                     return  # as the main process of its own
@@ -354,7 +388,10 @@ def main() -> None:
                 waited.register(process, select.POLLIN)
                 _tell(told, pid)
             else:
-                return
+                waited.unregister(ready)
+                asking.pop(ready).close()
+                if not asking and not select.select([listening], [], [], 0)[0]:
+                    return
 
 
 def _tell(told: int, number: int) -> None:
