@@ -255,7 +255,7 @@ class Day(NamedTuple):
 
 @pytest.mark.usefixtures("_small_site")
 @pytest.mark.parametrize(
-    "day", [Day(2, 2, 40), pytest.param(Day(24, 25, 300), marks=pytest.mark.soak)], ids=["short", "whole"]
+    "day", [Day(2, 1, 20), pytest.param(Day(24, 25, 300), marks=pytest.mark.soak)], ids=["short", "whole"]
 )
 async def test_looks_of_a_day_keep_their_distance_and_their_budgets_though_feeders_are_killed(
     day: Day, ledgers: Ledgers, mongodb_uri: str, mongodb: Database[Document], own_redis: str, tmp_path: Path

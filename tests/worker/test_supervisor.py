@@ -31,11 +31,17 @@ def test_a_fault_in_start_is_none_of_a_crawl_whose_work_is_done(workers: Workers
 
 
 def test_workers_whose_work_is_done_are_not_started_again(workers: Workers) -> None:
-    workers.environment |= {"HARVESTER_WEATHER": "fine", "FROM_NOTHING": "1"}
+    workers.environment["HARVESTER_WEATHER"] = "fine"
     assert workers.run("--processes", "2", pages=3) == 0
     assert workers.said.count("HARVESTER_WEATHER") == 1, "what each of them would say is said once"
     assert workers.said.count("its work is done). It fetched 3 pages") == 2
     assert workers.said.count(": started, pid") == 2
+
+
+def test_a_worker_that_is_started_from_nothing_does_its_work(workers: Workers) -> None:
+    workers.environment["FROM_NOTHING"] = "1"
+    assert workers.run(pages=3) == 0
+    assert "its work is done). It fetched 3 pages" in workers.said
 
 
 def test_a_worker_beyond_its_memory_bound_drains_and_is_started_again(workers: Workers) -> None:
