@@ -48,5 +48,6 @@ def test_nothing_is_asked_for_a_purged_account_also_when_it_waits_or_another_lin
 
     undone = CliRunner().invoke(app, ["purge", "--undo", did])
     assert undone.exit_code == 0, undone.output
-    assert fast.run() == 0, fast.said
+    again = harvest(**arguments | {"depth": "0"}, seeds=did)
+    assert again.run() == 0, again.said
     assert fates(mongodb)["account"][did] == ("posts_collected", "")
