@@ -158,7 +158,7 @@ def main(number: int) -> int:
         uri = servers.mongodb_uri(Config())
         redis = stack.enter_context(own_redis())
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="harvester-bench-")))
-        site = stack.enter_context(Sandbox(accounts=number, posts=5))
+        site = stack.enter_context(Sandbox(accounts=number, posts=5, forked=False))
         mongodb = stack.enter_context(MongoClient[Document](uri))
         stack.callback(mongodb.drop_database, database)
         variables = {

@@ -29,7 +29,7 @@ def did_of(account: int) -> str:
 
 def template() -> bytes:
     """One feed page with 100 posts, no reposts; `@@` stands before each post's record key, the author is `##`."""
-    with Sandbox(accounts=200, seed=3, posts=400) as site:
+    with Sandbox(accounts=200, seed=3, posts=400, forked=False) as site:
         items: list[dict[str, Any]] = []
         cursor = ""
         while len(items) < POSTS:

@@ -19,7 +19,7 @@ LONGEST_MS = 300_000
 
 
 async def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, Sandbox(accounts=60, posts=8) as site:
+    with tempfile.TemporaryDirectory() as folder, Sandbox(accounts=60, posts=8, forked=False) as site:
         variables = settings(site.url, Path(folder)) | {"HARVESTER_REQUESTS_PER_SECOND": "30"}
         variables["HARVESTER_STATE_DIR"] = f"{folder}/.harvester"
         with ControlRoom(Path(folder), variables, "--workers", "1") as room:

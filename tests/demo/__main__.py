@@ -15,7 +15,7 @@ from tests.sandbox.process import Sandbox
 def main(folder: str, accounts: int) -> None:
     """Runs the demonstration with a network of so many accounts, its files in `folder`. Raises Failed."""
     report = f"{folder}/report.html"
-    with Sandbox(accounts=accounts, seed=7) as site:
+    with Sandbox(accounts=accounts, seed=7, forked=False) as site:
         variables = settings(site.url, ROOT / folder) | {"HARVESTER_DATABASE": "harvester_demo"}
         with anew(variables) as database:
             say(1, f"A local copy of Bluesky answers at {site.url}: {accounts} accounts")

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Mapping
 from functools import cached_property
@@ -21,11 +22,15 @@ from tests.root import ROOT as ROOT
 class Sandbox:
     """`with Sandbox(accounts=200) as site: ...site.url...`; the process ends with the block, and with its parent."""
 
-    def __init__(self, accounts: int = 200, seed: int = 1, posts: int = 30, **options: int | float) -> None:
+    def __init__(
+        self, accounts: int = 200, seed: int = 1, posts: int = 30, *, forked: bool = True, **options: int | float
+    ) -> None:
+        """`forked`: from the process of tests/forking.py. What starts no other process begins it from nothing."""
         self.accounts, self.seed, self.posts = accounts, seed, posts
+        self._forked = forked
         self._options: Mapping[str, int | float] = options
-        self._process: Begun | None = None
-        self._stdin: IO[bytes] | None = None
+        self._process: Begun | subprocess.Popen[bytes] | None = None
+        self._streams: list[IO[bytes]] = []
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -40,14 +45,18 @@ class Sandbox:
         """Start the process and wait until it answers."""
         wishes = {"accounts": self.accounts, "seed": self.seed, "posts": self.posts} | dict(self._options)
         arguments = [part for key, value in wishes.items() for part in (f"--{key.replace('_', '-')}", str(value))]
-        command = ["tests.sandbox", "--port", "0", "--until-stdin-closes", *arguments]
-        (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
-        self._stdin = os.fdopen(stdin, "wb")
-        self._process = begin(*command, cwd=ROOT, env=os.environ, files=[its_stdin, its_stdout, 2])
-        os.close(its_stdin)
-        os.close(its_stdout)
-        with os.fdopen(stdout, "rb") as said:
-            line = said.readline()
+        words = ["tests.sandbox", "--port", "0", "--until-stdin-closes", *arguments]
+        (stdin, its_life), (its_words, stdout) = os.pipe(), os.pipe()
+        self._streams = [os.fdopen(its_words, "rb"), os.fdopen(its_life, "wb")]
+        try:
+            if self._forked:
+                self._process = begin(*words, cwd=ROOT, env=os.environ, files=[stdin, stdout, 2])
+            else:
+                self._process = subprocess.Popen([sys.executable, "-m", *words], cwd=ROOT, stdin=stdin, stdout=stdout)
+        finally:
+            os.close(stdin)
+            os.close(stdout)
+        line = self._streams[0].readline()
         if not line:
             raise RuntimeError(f"the sandbox ended with status {self._process.wait()} before it was ready")
         self.url = json.loads(line)["service"]
@@ -64,8 +73,8 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if self._stdin:
-            self._stdin.close()
+        for stream in self._streams:
+            stream.close()
 
     @property
     def pid(self) -> int:
