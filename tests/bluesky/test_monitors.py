@@ -53,7 +53,7 @@ def run_of(database: Database[dict[str, Any]], number: int) -> dict[str, Any]:
 def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
     watched: Make, site: Sandbox, mongodb: Records, sink: HttpSink
 ) -> None:
-    command = watched()
+    command = watched(direction="followers")
     assert command.run() == 0, command.said
     assert sink.posts == []
     before = run_of(mongodb, 0)
