@@ -29,6 +29,7 @@ from harvester.exceptions import LocalFault
 from harvester.frontier.store import Frontier
 from harvester.meta import LOCAL_ATTEMPTS
 from tests.crawling import LONGEST_S, Answer, Site, until
+from tests.forking import fork
 from tests.listening import close
 from tests.root import ROOT
 
@@ -236,9 +237,7 @@ class Worker:
     def __init__(
         self, folder: Path, frontier: Frontier, redis_url: str, urls: list[str], files: int = 1024, **settings: Any
     ) -> None:
-        given = [frontier.spider, "", " ".join(urls), json.dumps(settings)]
-        command = [sys.executable, "-m", "tests.frontier.crawl", *given]
-        self._command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
+        self._given = [str(files), frontier.spider, "", " ".join(urls), json.dumps(settings)]
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "harvester.settings"}
         self._environment |= {
             "HARVESTER_REDIS_URL": redis_url,
@@ -253,9 +252,9 @@ class Worker:
 
     async def __aenter__(self) -> Self:
         with self._log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=self._log.parent, env=self._environment, stdout=asyncio.subprocess.PIPE, stderr=log
-            )
+            folder = self._log.parent
+            limited, environment = "tests.download.limited", self._environment
+            self._process = await fork(limited, *self._given, cwd=folder, env=environment, log=log.fileno())
         return self
 
     def send(self, number: signal.Signals) -> None:

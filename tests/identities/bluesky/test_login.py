@@ -5,12 +5,10 @@ import json
 import logging
 import os
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pydantic import SecretStr
@@ -21,6 +19,7 @@ from harvester.identities.bluesky import account_of
 from harvester.identities.limited_logins import NotNow
 from harvester.identities.state import Session
 from harvester.identities.token import at_path, safe_origin
+from tests.forking import begin
 from tests.identities.bluesky.signed_in import identity_of
 from tests.identities.without_crawl import Clock
 from tests.root import ROOT
@@ -353,36 +352,43 @@ async def test_waiting_that_is_given_up_leaves_the_login_to_others(site: Sandbox
     assert len(kept["logins"]) == 1, "the one that was given up is not counted"
 
 
-def _start(site: Sandbox, folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    handle = site.handle(1)
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
-        "HARVESTER_STATE_DIR": str(folder),
-        "HARVESTER_BLUESKY_IDENTIFIER": handle,
-        "HARVESTER_BLUESKY_APP_PASSWORD": f"pw-{handle}",
-        "HARVESTER_BLUESKY_PDS": site.url,
-    }
-    command = [sys.executable, "-m", "tests.identities.bluesky.use_login", *arguments]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+class Login:
+    """`with Login(...) as login`: a process that uses the login of an account, as use_login.py says."""
+
+    def __init__(self, site: Sandbox, folder: Path, word: str) -> None:
+        handle = site.handle(1)
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "HARVESTER_STATE_DIR": str(folder),
+            "HARVESTER_BLUESKY_IDENTIFIER": handle,
+            "HARVESTER_BLUESKY_APP_PASSWORD": f"pw-{handle}",
+            "HARVESTER_BLUESKY_PDS": site.url,
+        }
+        (stdin, lines), (digests, stdout) = os.pipe(), os.pipe()
+        self.lines, self.digests = os.fdopen(lines, "w"), os.fdopen(digests)
+        program = "tests.identities.bluesky.use_login"
+        self.process = begin(program, word, cwd=folder, env=environment, files=[stdin, stdout, 2])
+        os.close(stdin)
+        os.close(stdout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.lines.close()
+        self.digests.close()
 
 
 def test_two_processes_share_one_session(site: Sandbox, tmp_path: Path) -> None:
     site.fault("slow", "createSession|refreshSession", seconds=0.5)  # so that the others do come meanwhile
-    processes = [_start(site, tmp_path, "renew") for _ in range(2)]
-    try:
-        first = {process.stdout.readline() for process in processes if process.stdout}
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
-        second = {process.stdout.readline() for process in processes if process.stdout}
-        assert [process.wait(240) for process in processes] == [0, 0]
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    with Login(site, tmp_path, "renew") as one, Login(site, tmp_path, "renew") as other:
+        first = {login.digests.readline() for login in (one, other)}
+        for login in (one, other):
+            print(file=login.lines, flush=True)
+        second = {login.digests.readline() for login in (one, other)}
+        assert [login.process.wait(240) for login in (one, other)] == [0, 0]
     assert (len(first), len(second)) == (1, 1)
     assert "" not in first | second
     assert first != second
@@ -392,17 +398,12 @@ def test_two_processes_share_one_session(site: Sandbox, tmp_path: Path) -> None:
 
 def test_process_killed_while_it_logs_in_does_not_keep_the_others_out(site: Sandbox, tmp_path: Path) -> None:
     site.fault("hang", "createSession", times=1)
-    first = _start(site, tmp_path, "use")
-    try:
+    with Login(site, tmp_path, "use") as first:
         deadline = time.monotonic() + 240
         while not site.faults()[0]["struck"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        first.kill()
-        second = _start(site, tmp_path, "use")
-        out, _ = second.communicate(timeout=240)
-    finally:
-        first.kill()
-        first.communicate()
-    assert second.returncode == 0
-    assert len(out.strip()) == 64
+        first.process.kill()
+        with Login(site, tmp_path, "use") as second:
+            assert second.process.wait(240) == 0
+            assert len(second.digests.read().strip()) == 64
