@@ -40,6 +40,13 @@ def harvest(site: Sandbox, tmp_path: Path, mongodb: Database[Document], mongodb_
     return Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_REDIS_URL": redis_url}, **WISHES)
 
 
+@pytest.fixture
+def of_one_account(harvest: Harvest) -> Harvest:
+    """A small harvest."""
+    harvest.command += ["-a", "depth=0"]
+    return harvest
+
+
 def stored(mongodb: Database[Document]) -> set[tuple[str, str]]:
     """Kind and `_id` of all records."""
     return {(kind, row["_id"]) for kind, name in COLLECTIONS.items() for row in mongodb[name].find({}, {"_id": 1})}
@@ -83,7 +90,8 @@ def test_every_record_that_was_stored_is_in_the_file_in_each_format(
     assert "raw" not in line
 
 
-def test_a_second_run_adds_to_lines_and_leaves_a_table_as_it_is(harvest: Harvest, tmp_path: Path) -> None:
+def test_a_second_run_adds_to_lines_and_leaves_a_table_as_it_is(of_one_account: Harvest, tmp_path: Path) -> None:
+    harvest = of_one_account
     plain = list(harvest.command)
     harvest.command += ["-o", "all.jsonl"]
     assert harvest.run() == 0, harvest.said
@@ -106,8 +114,9 @@ def test_a_table_is_not_continued_whatever_its_name_is_made_of(harvest: Harvest,
 
 
 def test_a_bucket_of_s3_takes_them_too(
-    harvest: Harvest, mongodb: Database[Document], s3: Any, bucket: str, s3_server: dict[str, str]
+    of_one_account: Harvest, mongodb: Database[Document], s3: Any, bucket: str, s3_server: dict[str, str]
 ) -> None:
+    harvest = of_one_account
     harvest.environment |= s3_server
     harvest.command += ["-O", f"s3://{bucket}/all.jsonl", "-O", f"s3://{bucket}/all.parquet"]
     assert harvest.run() == 0, harvest.said
@@ -119,8 +128,9 @@ def test_a_bucket_of_s3_takes_them_too(
 
 @pytest.mark.parametrize("name", ["full.jsonl", "full.parquet"])
 def test_a_disk_without_room_fails_the_run_and_costs_no_record(
-    name: str, harvest: Harvest, tmp_path: Path, mongodb: Database[Document]
+    name: str, of_one_account: Harvest, tmp_path: Path, mongodb: Database[Document]
 ) -> None:
+    harvest = of_one_account
     (tmp_path / name).symlink_to("/dev/full")
     harvest.command += ["-O", name]
     assert harvest.run() == StorageError.exit_code, harvest.said
@@ -128,13 +138,15 @@ def test_a_disk_without_room_fails_the_run_and_costs_no_record(
     assert stored(mongodb)
 
 
-def test_feeds_choose_kinds_and_fields(harvest: Harvest, tmp_path: Path, mongodb: Database[Document]) -> None:
+def test_feeds_choose_kinds_and_fields(of_one_account: Harvest, tmp_path: Path, mongodb: Database[Document]) -> None:
+    harvest = of_one_account
     chosen = {"format": "csv", "overwrite": True, "fields": ["_id", "text"]}
     feeds = {"posts.csv": chosen | {"item_classes": ["harvester.items.bluesky.Post"]}}
     harvest.command += ["-s", f"FEEDS={json.dumps(feeds)}"]
     assert harvest.run() == 0, harvest.said
     with (tmp_path / "posts.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
+    assert rows
     assert {row["_id"]: row["text"] for row in rows} == {row["_id"]: row["text"] for row in mongodb["posts"].find()}
 
 
