@@ -28,8 +28,14 @@ def replace(state_dir: Path, name: str) -> None:
     (state_dir / name / "data").mkdir(parents=True)
 
 
-@pytest.mark.parametrize("name", ["mongodb", "valkey"])
-@pytest.mark.parametrize("act", [remove, remove_data, move, replace])
+@pytest.mark.parametrize(
+    ("act", "name"),
+    [
+        *((act, "valkey") for act in (remove, remove_data, move, replace)),
+        (remove, "mongodb"),
+        *(pytest.param(act, "mongodb", marks=pytest.mark.soak) for act in (remove_data, move, replace)),
+    ],
+)
 def test_a_server_whose_folder_is_gone_ends_and_its_users_are_told(
     act: Callable[[Path, str], None], name: str, place: Place
 ) -> None:
