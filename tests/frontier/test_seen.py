@@ -102,24 +102,24 @@ async def test_a_fingerprint_costs_at_most_12_bytes(alone: Redis) -> None:
     frontier = Frontier(alone, "memory")
     await _work(frontier, range(10))  # scripts, counts and a worker
     before = (await alone.info("memory"))["used_memory"]
-    numbers = _numbers(200_000, 4)
+    numbers = _numbers(100_000, 4)
     await add(alone, frontier.spider, numbers)
     grown = (await alone.info("memory"))["used_memory"] - before
     status = await frontier.status()
-    assert status.seen == 200_010
+    assert status.seen == 100_010
     assert 0.7 * grown < status.memory_bytes < 1.3 * grown
     assert grown / len(numbers) <= 12
     assert await frontier.forget(numbers[:1000]) == 1000
 
 
 async def test_adding_in_batches_costs_no_more_than_one_by_one_as_in_scrapy_redis(alone: Redis) -> None:
-    numbers = _numbers(20_000, 5)
+    numbers = _numbers(8_000, 5)
     stock, ours = [number.to_bytes(8, "big", signed=True).hex() for number in numbers], Frontier(alone, "speed")
-    await add(alone, ours.spider, numbers[:10_000])
+    await add(alone, ours.spider, numbers[:4_000])
     started = await _processor_s(alone)
-    await add(alone, ours.spider, numbers[10_000:])
+    await add(alone, ours.spider, numbers[4_000:])
     batched = await _processor_s(alone)
-    for digest in stock[:10_000]:
+    for digest in stock[:4_000]:
         await alone.sadd("dupefilter", digest)
     single = await _processor_s(alone)
     assert batched - started < single - batched
