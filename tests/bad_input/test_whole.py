@@ -1,6 +1,7 @@
 """What befalls the harvest of a whole network: it is said, and nothing of it is lost."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -8,6 +9,13 @@ from tests.bad_input.command import Answer, Place, begun
 from tests.crash.harvest import Harvest, documents, fates, stored
 from tests.crash.nothing_lost import untruths
 from tests.sandbox.process import Sandbox
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Sandbox]:
+    """20 accounts, all of which are harvested."""
+    with Sandbox(accounts=20, posts=5, page_size=5) as site:
+        yield site
 
 
 def harvest_of(place: Place, site: Sandbox) -> Harvest:
