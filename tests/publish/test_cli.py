@@ -10,7 +10,7 @@ import pytest
 
 from harvester.exceptions import UsageError
 from tests.forking import Ran, run
-from tests.jobs.command import HARVESTER
+from tests.jobs.command import HARVESTER, Jobs
 from tests.pipelines.records import post
 from tests.publish.conftest import House
 
@@ -71,10 +71,17 @@ def test_a_receiver_is_tried_with_an_event_that_says_so_and_secrets_are_made(hou
         (["replay", "posts", "--records", "post", "--since", "0001-01-01T00:00:00+14:00"], "+14:00' is no time; give"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(words: list[str], said: str, publish: Publish) -> None:
-    ran = publish(*words)
-    assert ran.returncode == UsageError.exit_code
-    assert said in ran.stderr
+def test_what_cannot_be_meant_is_refused(
+    words: list[str],
+    said: str,
+    house: House,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = Jobs(tmp_path, {}, monkeypatch, capsys).harvester("publish", *words)
+    assert answer.code == UsageError.exit_code
+    assert said in answer.err
 
 
 def test_without_a_file_the_commands_say_what_is_missing(
