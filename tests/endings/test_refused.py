@@ -14,7 +14,7 @@ from harvester.jobs.documents import Counted, State
 from harvester.outcomes import Outcome
 from tests.jobs.running import LEFT, Runs, Tree, states
 
-PAGES = 25
+PAGES = 12
 NO_BREAKER = '[tree]\nhosts = ["127.0.0.1"]\n[tree.breaker]\nenabled = false\n'
 
 

@@ -627,13 +627,13 @@ def small_files(most_bytes: int) -> Iterator[None]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a signal ends the process")
 @pytest.mark.parametrize("form", [("jsonl",), ("csv",), ("parquet",), ("jsonl", "--zstd")])
 def test_an_export_that_finds_no_room_leaves_what_was_there(jobs: Jobs, form: tuple[str, ...]) -> None:
-    job = jobs.submitted("".join(f"{os.urandom(8).hex()}\n" for _ in range(3000)), "--kind", "owner")
+    job = jobs.submitted("".join(f"{os.urandom(8).hex()}\n" for _ in range(1500)), "--kind", "owner")
     out = jobs.folder / "out"
     name = f"manifest.{form[0]}{'.zst' if '--zstd' in form else ''}"
     assert jobs("export", job, "--format", *form, "--out", str(out)).code == 0
     before = (out / name).read_bytes()
-    assert len(before) > 50_000
-    with small_files(20_000):
+    assert len(before) > 25_000
+    with small_files(10_000):
         answer = jobs("export", job, "--format", *form, "--out", str(out))
     refused(answer, f"{out} cannot be written: ", 4)
     assert "File too large" in answer.err

@@ -123,10 +123,10 @@ def test_empty_lines_are_counted_and_are_no_items() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl"])
-def test_a_million_empty_lines_are_no_items(name: str) -> None:
-    lines = lines_of(b"\n" * 1_000_000, name)
+def test_a_hundred_thousand_empty_lines_are_no_items(name: str) -> None:
+    lines = lines_of(b"\n" * 100_000, name)
     assert list(lines) == []
-    assert lines.read == 1_000_000
+    assert lines.read == 100_000
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.jsonl"])

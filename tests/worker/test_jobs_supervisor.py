@@ -88,7 +88,7 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
 ) -> None:
     working._environment["HARVESTER_REQUESTS_PER_SECOND"] = "20"  # of each site: the large one takes minutes
     async with Tree(0) as large, Tree(3) as small:
-        await working.submit("tree", large, *range(1000, 2000))
+        await working.submit("tree", large, *range(1000, 1400))
         process = await working.work("--processes", "2")
         await working.until(lambda: len(working.started("tree")) == 2 and len(large.arrivals) > 30)
         job = await working.submit("patient_tree", small, 1)
@@ -103,9 +103,9 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
 async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_makes_room_too(
     working: Working, mongodb: Database[Document]
 ) -> None:
-    working._environment["TURN_S"] = "4"
+    working._environment |= {"TURN_S": "4", "WINDOW": "50"}
     async with Tree(0) as large, Tree(3) as small:
-        await working.submit("tree", large, *range(1000, 4000))
+        await working.submit("tree", large, *range(1000, 3000))
         process = await working.work()
         await working.until(lambda: len(large.arrivals) > 0)
         job = await working.submit("patient_tree", small, 1)

@@ -1,8 +1,6 @@
 """The way of a request as a trace, told to a receiver of OTLP on loopback, and to nobody where it is off."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -119,8 +117,10 @@ def test_a_request_is_told_of_from_its_lease_to_its_acknowledgement(
     assert {span.name for span in receiver.spans if span.parent_span_id == missing.span_id} == {"download"}
 
 
-def test_where_it_is_off_nothing_is_called() -> None:
+def test_where_it_is_off_nothing_is_called(tmp_path: Path) -> None:
     with pytest.raises(NotConfigured):
         TracingMiddleware.from_crawler(get_crawler())
-    code = "import sys, harvester.middlewares.tracing; sys.exit('opentelemetry.exporter.otlp' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=240).returncode == 0
+    program = tmp_path / "program.py"
+    said = "sys.exit('opentelemetry.exporter.otlp' in sys.modules)"
+    program.write_text(f"import sys, harvester.middlewares.tracing\n{said}\n")
+    assert run(str(program), cwd=tmp_path, env=os.environ).returncode == 0, "also where all of harvester is imported"
