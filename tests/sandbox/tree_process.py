@@ -1,12 +1,12 @@
 """The tree's site in a process of its own, for tests: started, asked, stopped."""
 
 import json
-import subprocess
-import sys
+import os
 import urllib.request
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from tests.forking import begin
 from tests.root import ROOT
 from tests.sandbox.tree import Tree
 
@@ -29,10 +29,13 @@ class TreeSite:
 
     def __enter__(self) -> Self:
         kind, numbers = type(self.tree).__name__.lower(), map(str, self.tree)
-        command = [sys.executable, "-m", "tests.sandbox.tree_site", kind, *numbers]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdout
-        line = self._process.stdout.readline()
+        (stdin, its_life), (its_words, stdout) = os.pipe(), os.pipe()
+        self._streams = os.fdopen(its_words, "rb"), os.fdopen(its_life, "wb")
+        program = "tests.sandbox.tree_site"
+        self._process = begin(program, kind, *numbers, cwd=ROOT, env=os.environ, files=[stdin, stdout, 2])
+        os.close(stdin)
+        os.close(stdout)
+        line = self._streams[0].readline()
         assert line, f"the site ended with status {self._process.wait()} before it was ready"
         self.url = f"http://127.0.0.1:{int(line)}"
         return self
@@ -42,8 +45,7 @@ class TreeSite:
     ) -> None:
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream
+        for stream in self._streams:
             stream.close()
 
     def progress(self) -> Progress:
