@@ -178,7 +178,7 @@ async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_
         variables |= {
             "HARVESTER_BLUESKY_SERVICE": site.url,
             "HARVESTER_PLC_URL": site.url,
-            "HARVESTER_REQUESTS_PER_SECOND": "10",
+            "HARVESTER_REQUESTS_PER_SECOND": "5",
             "HARVESTER_LEASE_SECONDS": "10",
         }
         with ControlRoom(tmp_path, variables, "--workers", "2") as room:
