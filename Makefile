@@ -24,14 +24,14 @@ demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs o
 	@$(RUN) python -m tests.demo.county
 
 test: lint ## Run all checks and tests, but for appview, flows, publish, soak and chaos
-	@echo "It takes about twelve minutes on two cores."
+	@echo "It takes about ten minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 types tests
 
 # Collected once, so that the workers find the modules of the tests compiled.
-# Three for a core, since much of what tests do is waiting.
+# Four for a core, since much of what tests do is waiting.
 tests:
 	@pytest --collect-only -qq >/dev/null || true
-	@pytest -n $$(expr 3 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
+	@pytest -n $$(expr 4 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .
