@@ -14,6 +14,7 @@ from aiohttp.tracing import Trace
 from scrapy import Request
 from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler, _ClientResponse
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DownloadFailedError
 from scrapy.http import Headers
 
 from harvester.config import load_config
@@ -62,7 +63,10 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
     async def _make_request(self, request: Request, timeout: float) -> AsyncIterator[_ClientResponse]:
         _to_proxy.set(bool(request.meta.get("proxy")))
         async with super()._make_request(request, timeout) as response:
-            yield response
+            try:
+                yield response
+            except HttpProcessingError as error:
+                raise DownloadFailedError(error.message) from error
 
     async def _resolve_permitted(
         self, host: str, port: int, traces: Sequence[Trace] | None = None
@@ -124,6 +128,14 @@ class LenientResponseHandler(ResponseHandler):
                     data = b""
             data = head + data  # without an end aiohttp says what is wrong with it
         super().data_received(data)
+
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        """Told to whoever reads the body, too: aiohttp lets him wait when it finds the fault after the head."""
+        payload = self._payload
+        if isinstance(exc, HttpProcessingError) and payload is not None and not payload.is_eof():
+            self._payload = None
+            payload.set_exception(exc, *cause)
+        super().set_exception(exc, *cause)
 
     def _refuse(self, error: HttpProcessingError) -> None:
         """Of a head that has no end, or heads that have none."""

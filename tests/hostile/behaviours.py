@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from tests.hostile.wire import HTML, JSON, MB, OK, XML, bomb, drip, endless, head, page, png, twice
+from tests.hostile.wire import HTML, JSON, MB, OK, XML, bomb, drip, endless, head, later, page, png, twice
 
 Answer = bytes | Iterable[bytes | float]
 """As it is sent; a number is a pause in seconds. What does not end is sent until nobody reads it any more."""
@@ -98,6 +98,7 @@ BEHAVIOURS = [
     Behaviour("endless-chunks", "chunks without end", lambda _: endless(_CHUNKED, b"10000\r\n" + bytes(65536) + b"\r\n"), "invalid", SIZE),
     Behaviour("endless-extension", "an extension of a chunk without end", lambda _: endless(_CHUNKED + b"5;", b"x" * 65536), "timeout", TIME, 2),
     Behaviour("endless-trailers", "trailers without end", lambda _: endless(_CHUNKED + b"0\r\n", b"X-T: y\r\n" * 1000), "invalid", HEAD, 2),
+    Behaviour("later-trailers", "too many trailers, after its body", lambda _: later(_CHUNKED + b"4\r\nfine\r\n0\r\n", b"X-T: y\r\n" * 20_000), "invalid", HEAD, 2),
     Behaviour("endless-status", "a status line without end", lambda _: endless(b"HTTP/1.1 200 ", b"x" * 65536), "invalid", HEAD),
     Behaviour("endless-header", "a header without end", lambda _: endless(b"HTTP/1.1 200 OK\r\nX-Long: ", b"x" * 65536), "invalid", HEAD),
     Behaviour("endless-headers", "headers without end", lambda _: endless(b"HTTP/1.1 200 OK\r\n", b"X-H: y\r\n" * 1000), "invalid", HEAD),
@@ -128,6 +129,7 @@ BEHAVIOURS = [
     Behaviour("length-words", "a length that is none", _same(head(OK, *HTML, "Content-Length: many") + _FINE), "ok", NOTHING),
     Behaviour("length-huge", "a length of 10^400", _same(head(OK, *HTML, "Content-Length: 1" + "0" * 400) + _FINE), "ok", NOTHING),
     Behaviour("chunks-odd", "a chunk whose size is none", _same(_CHUNKED + b"zz\r\nabc\r\n0\r\n\r\n"), "invalid", TRIES ),
+    Behaviour("chunks-odd-later", "the same, after its head", lambda _: later(_CHUNKED, b"zz\r\nabc\r\n0\r\n\r\n"), "invalid", TRIES),
     Behaviour("both-lengths", "a length and chunks", _same(head(OK, *HTML, "Content-Length: 5", "Transfer-Encoding: chunked") + b"13\r\n" + _FINE + b"\r\n0\r\n\r\n" ), "ok", NOTHING),
     Behaviour("retry-negative", "429, to be tried again in -5 seconds", _same(page(b"", "Retry-After: -5", status="HTTP/1.1 429 No")), "rate_limited", "the longest wait that is obeyed"),
     Behaviour("status-304", "304, unasked", _same(page(b"", status="HTTP/1.1 304 Not Modified")), "invalid", TRIES),

@@ -33,6 +33,13 @@ def endless(first: bytes, then: bytes) -> Iterator[bytes]:
     yield from repeat(then)
 
 
+def later(first: bytes, then: bytes) -> Iterator[bytes | float]:
+    """Not at once, so that it comes by itself."""
+    yield first
+    yield 0.3
+    yield then
+
+
 @cache
 def bomb(coding: str, megabytes: int = 64) -> bytes:
     """Zeros, compressed."""

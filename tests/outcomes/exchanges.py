@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from playwright.async_api import Error as BrowserError
 from playwright.async_api import TimeoutError as BrowserTimeoutError
@@ -821,6 +822,7 @@ FAILURES = [
     Failure(O.NETWORK, "payload-cut-short", DownloadFailedError("Response payload is not completed: <x>")),
     Failure(O.INVALID, "unknown-exception", ValueError("Response payload is not completed")),
     Failure(O.INVALID, "unreadable", unreadable()),
+    Failure(O.INVALID, "unreadable", caused(DownloadFailedError("bad chunk"), HttpProcessingError(message="odd"))),
     Failure(O.NETWORK, "network", DownloadFailedError("Server disconnected")),
     Failure(O.NETWORK, "network", ConnectionResetError("reset by peer")),
     Failure(O.NETWORK, "network", OSError(113, "No route to host")),
