@@ -1,10 +1,9 @@
-"""A site for all tests of this folder, and places to run commands in, side by side where they can."""
+"""A site for all tests of this folder, and places to run commands in."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
@@ -13,9 +12,6 @@ from pymongo import MongoClient
 
 from tests.bad_input.command import Place
 from tests.sandbox.process import Sandbox
-
-AT_ONCE = 3
-"""Commands at the same time."""
 
 Story = Callable[[Place, Sandbox], Any]
 """Runs commands and returns what a test looks at."""
@@ -43,23 +39,16 @@ def place(site: Sandbox, tmp_path: Path, mongodb_uri: str) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def told(
     request: pytest.FixtureRequest, site: Sandbox, tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str
-) -> Iterator[Callable[[str], Any]]:
-    """What came of one of the module's STORIES (name -> Story). They run side by side, each in a place of its own."""
-    module: ModuleType = request.module
-    items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.module is module]
-    wanted = {str(item.callspec.params["story"]) for item in items if "story" in getattr(item, "fixturenames", ())}
+) -> Callable[[str], Any]:
+    """What came of one of the module's STORIES (name -> Story), each in a place of its own, when it is first asked."""
+    stories: dict[str, Story] = request.module.STORIES
 
-    base = tmp_path_factory.mktemp("places")
+    @cache
+    def tell(name: str) -> Any:
+        with _place(site, tmp_path_factory.mktemp("place"), mongodb_uri) as place:
+            return stories[name](place, site)
 
-    def tell(story: Story) -> Any:
-        folder = base / uuid4().hex
-        folder.mkdir()
-        with _place(site, folder, mongodb_uri) as place:
-            return story(place, site)
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        told = {name: pool.submit(tell, story) for name, story in module.STORIES.items() if name in wanted}
-        yield lambda name: told[name].result()
+    return tell
 
 
 @contextmanager
