@@ -168,7 +168,7 @@ def main(number: int) -> int:
             "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
             "SCRAPY_SETTINGS_MODULE": "harvester.settings",
         }
-        room = stack.enter_context(ControlRoom(folder, variables, starts_from_nothing=True))
+        room = stack.enter_context(ControlRoom(folder, variables, forked=False))
         http = stack.enter_context(httpx2.Client(base_url=room.url, timeout=600))
         http.headers["Authorization"] = f"Bearer {room.token}"
         accounts(folder / "accounts.txt", site, number)

@@ -29,13 +29,12 @@ END_S = 60
 class ControlRoom:
     """`with ControlRoom(folder, variables) as room`: it has said where it is, and ends with the block."""
 
-    def __init__(
-        self, folder: Path, variables: Mapping[str, str], *words: str, starts_from_nothing: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str], *words: str, forked: bool = True) -> None:
+        """`forked`: from the process of tests/forking.py; else it starts from nothing."""
         self.folder = folder
         self.variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         self._words = ("up", "--port", "0", *(words or ("--no-workers",)))
-        self._starts_from_nothing = starts_from_nothing
+        self._forked = forked
         self._process: subprocess.Popen[bytes] | Begun | None = None
         self.said: list[str] = []
         """All lines but the last, which has no other use."""
@@ -43,14 +42,14 @@ class ControlRoom:
     def __enter__(self) -> Self:
         reading, writing = os.pipe()
         self._out = os.fdopen(reading)
-        if self._starts_from_nothing:
+        if self._forked:
+            self._process = begin(
+                HARVESTER, *self._words, cwd=self.folder, env=self.variables, files=[None, writing, 2]
+            )
+        else:
             command = [HARVESTER, *self._words]
             self._process = subprocess.Popen(
                 command, cwd=self.folder, env=self.variables, stdout=writing, start_new_session=True
-            )
-        else:
-            self._process = begin(
-                HARVESTER, *self._words, cwd=self.folder, env=self.variables, files=[None, writing, 2]
             )
         os.close(writing)
         for line in self._out:

@@ -43,7 +43,7 @@ def run(folder: Path, variables: dict[str, str], *words: str) -> forking.Ran:
 
 
 def test_in_an_empty_folder_the_control_room_begins_with_servers_of_its_own(tmp_path: Path) -> None:
-    with ControlRoom(tmp_path, {}, starts_from_nothing=True) as room:
+    with ControlRoom(tmp_path, {}, forked=False) as room:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", room.url)
         token = tmp_path / ".harvester" / "token"
         assert (token.stat().st_mode & 0o777, room.token in "\n".join(room.said)) == (0o600, True)
