@@ -51,6 +51,20 @@ def test_a_reply_that_an_answer_shows_twice_is_asked_for_once(harvest: Make, sit
     assert sum(node["post"]["uri"] in path for path in asked if "getPostThread" in path) == 1
 
 
+def test_a_first_post_that_is_hidden_from_a_reply_alone_has_the_one_tree_of_both(
+    harvest: Make, site: Sandbox, mongodb: Records
+) -> None:
+    root, reply = site.world.uri(DEEP_ROOT), site.world.uri(Post(0, DEEP_ROOT.number + SHOWN))
+    site.fault("replace", match="getAuthorFeed", old='"reply":{"root":{', new='"reply":{"root":{"blocked":true,')
+    command = harvest(seeds=site.did(0), **ASKED_FOR)
+    assert command.run() == 0, command.said
+    assert fates(mongodb)["thread"][reply] == ("done", ""), "it was not looked at"
+    assert mongodb.threads.count_documents({"root_uri": root}) == 0
+    thread = mongodb.threads.find_one({"_id": root})
+    assert thread
+    assert thread["post_count"] == len(site.truth.tree(DEEP_ROOT))
+
+
 def shown(site: Sandbox, uri: str) -> Any:
     """The thread below a post, as the site shows it."""
     query = urlencode({"uri": uri, "depth": 1000})

@@ -1,7 +1,7 @@
 """Reply trees: each thread is read once, from its first post down, one answer after another.
 
-Where the first post is not shown, each answered reply that was found is an item of its own: it leads to the topmost
-post above it that is shown, from which the tree is read.
+Where a reply's first post is not shown beside it, each answered reply that was found is an item of its own: it leads to
+the topmost post above it that is shown, from which the tree is read.
 """
 
 from collections.abc import Iterator
@@ -53,8 +53,10 @@ class Threads(Asking):
         asked_for = self.arguments_of(response)
         provenance = self.provenance(response)
         part = parse.parse_thread(response.body, provenance)
-        if tree["root"] and at == tree["uri"] and part.above not in ("", tree["root"]):
-            yield Found(THREAD, part.above, {"root": tree["root"]}, depth=0)
+        if tree["root"] and at == tree["uri"] and part.above:
+            # A first post that only its author and that of the reply hide from each other shows the reply.
+            is_whole = part.above == tree["root"]
+            yield Found(THREAD, part.above, {} if is_whole else {"root": tree["root"]}, depth=0)
             return
         yield part.posts
         yield from part.rejects
