@@ -22,7 +22,7 @@ from pymongo import ASCENDING
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
 
-from harvester.exceptions import HarvesterError, JobConflict, UnknownJob, UsageError
+from harvester.exceptions import JobConflict, ServiceError, StorageError, UnknownJob, UsageError
 from harvester.items import Found
 from harvester.jobs.documents import Document, Job, JobState, read_item
 from harvester.jobs.ledger import Ledger
@@ -373,7 +373,7 @@ def _said_by_spider() -> Iterator[None]:
     """Raises UsageError for whatever a spider raises: one that has a fault is no reason to end the others."""
     try:
         yield
-    except HarvesterError:
+    except (UsageError, ServiceError, StorageError):
         raise
     except Exception as error:
         raise UsageError(mask(f"{type(error).__name__}: {error}", MOST_SAID)) from error

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pymongo.database import Database
 
 from harvester.exceptions import JobConflict, UnknownJob
+from harvester.items.found import MOST_INPUT_BYTES
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.ledger import now
@@ -270,11 +271,13 @@ async def test_a_time_for_which_no_job_can_be_made_is_passed_over_and_says_why(l
     await schedules.add(schedule("gone", job="tree-00000000"))
     await schedules.add(schedule("bad", arguments={"colour": "blue"}))
     await schedules.add(schedule("strange", spider="nobody"))
-    assert await begin(ledgers) == ["", "", ""]
+    await schedules.add(schedule("long", arguments={"urls": f"http://site.example/{'x' * MOST_INPUT_BYTES}"}))
+    assert await begin(ledgers) == ["", "", "", ""]
     said = {each.id: each.said for each in await schedules.all()}
     assert "the job tree-00000000 is gone" in said["gone"]
     assert "colour" in said["bad"]
     assert "no spider 'nobody'" in said["strange"]
+    assert "page: its key has 65," in said["long"]
     assert await begin(ledgers) == []
 
 
