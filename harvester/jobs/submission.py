@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 import msgspec
 
 from harvester.config import Config
-from harvester.exceptions import HarvesterError, JobConflict, StorageError, UsageError
+from harvester.exceptions import HarvesterError, InvalidRecordError, JobConflict, StorageError, UsageError
 from harvester.items import Found
 from harvester.jobs.documents import Job, JobState, item_id
 from harvester.jobs.inputs import BadLine
@@ -217,7 +217,7 @@ class Submitter:
                 if self._wanted.foreign:
                     refuse_variables(each.input)
                 yield self._spider.check_item(each)
-            except UsageError as error:
+            except (UsageError, InvalidRecordError) as error:
                 self._bad.add(BadLine(each.line or number, each.key, str(error)))
 
     def _with_progress(self, error: HarvesterError) -> HarvesterError:

@@ -118,6 +118,13 @@ def test_bad_lines_are_named_and_kept_and_the_others_are_accepted(jobs: Jobs) ->
     ]
 
 
+def test_a_line_of_which_its_spider_makes_no_item_is_a_bad_line(jobs: Jobs) -> None:
+    lines = jobs.write('{"key": "a", "url": ""}\n{"key": "b"}\n', "input.jsonl")
+    answer = jobs("submit", "notices", "--input", str(lines), "--json")
+    assert (answer.json["accepted"], answer.json["bad"]) == (1, 1)
+    assert answer.json["bad_lines"] == [{"line": 1, "text": "a", "reason": "page: '' is no key"}]
+
+
 def test_the_first_twenty_bad_lines_are_shown_and_all_are_kept(jobs: Jobs) -> None:
     answer = jobs.submit("x\n" * 50 + "1\n")
     assert answer.err.count("is no number of a parcel") == 20
