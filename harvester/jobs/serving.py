@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from scrapy.statscollectors import StatsCollector
 
-from harvester.exceptions import UsageError
+from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.frontier.start_list import StartList
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Serving(Generic[T]):
             try:
                 if read := self._read(entry):
                     by_job.setdefault(read[0], []).extend(read[1])
-            except UsageError as error:
+            except (UsageError, InvalidRecordError) as error:
                 dead.append((entry, str(error)))
                 logger.warning("The entry %r of the start list cannot be used: %s", entry[:SHOWN], error)
                 self._stats.inc_value("harvester/start_list/dead")

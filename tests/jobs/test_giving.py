@@ -11,6 +11,7 @@ from harvester.config import DATABASE
 from harvester.frontier.keys import prefix_of
 from harvester.frontier.start_list import StartList
 from harvester.items import Found
+from harvester.items.found import MOST_INPUT_BYTES
 from harvester.jobs.control import Control
 from harvester.jobs.documents import JobState, State
 from harvester.jobs.opening import OpensJobs, file_entries, give_items, open_job_of
@@ -182,6 +183,19 @@ async def test_entries_of_a_worker_that_was_killed_anywhere_are_done_once_though
             if not was_killed:
                 break
     assert was_finished > 5
+
+
+async def test_an_entry_that_names_what_cannot_be_an_item_is_a_dead_letter_and_the_others_are_filed(
+    ledgers: Ledgers, own_redis: str
+) -> None:
+    async with Redis.from_url(own_redis) as redis:
+        servers = Servers(ledgers, redis)
+        await servers.start_list.push([f"http://one.example/page/{'9' * MOST_INPUT_BYTES}", ENTRIES[0]])
+        await servers.file_entries()
+        assert [item["key"] for item in await ledgers.database["job_items"].find().to_list()] == [ENTRIES[0]]
+        (dead,) = await servers.start_list.dead()
+        assert dead.reason.startswith("page: its key has 65,")
+        assert not await redis.keys("*start:taken*")
 
 
 async def test_a_worker_that_was_silent_files_nothing_of_what_another_has_taken_from_it(
