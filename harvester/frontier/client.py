@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from time import monotonic, time
@@ -220,7 +220,7 @@ class FrontierClient:
         now = monotonic()
         self._between_s += (now - self._ended_at - self._between_s) / ENDS_SMOOTHED
         self._ended_at = now
-        if afterwards and isinstance(operation, Done) and operation.outcome == Outcome.OK:
+        if leased and afterwards and isinstance(operation, Done) and operation.outcome == Outcome.OK:
             self._afterwards[lease] = afterwards
         self.push(operation)
         if len(self._held) == PLENTY:
@@ -343,7 +343,7 @@ class FrontierClient:
             elif isinstance(operation, Feed):
                 _end(self._feeds.popleft())
         if self._afterwards:
-            self._call_afterwards(operations)
+            self._call_afterwards(operations, told.done_again)
         self._oldest_at = monotonic()
         if not self._is_full():
             self._room.set()
@@ -399,7 +399,7 @@ class FrontierClient:
         """Goes on with what is left. What this worker had of items is fed again; it tells of it in vain."""
         logger.warning("%s", lost)
         await self._patiently(self._frontier.begin_anew)
-        for leases in (self._ready, self._held, self._ending):
+        for leases in (self._ready, self._held, self._ending, self._afterwards):
             leases.clear()
         self.empty_since = None
         await asyncio.sleep(POLL_S)
@@ -458,9 +458,10 @@ class FrontierClient:
             else:
                 self._ready.append(leased)
 
-    def _call_afterwards(self, operations: list[Operation]) -> None:
-        for operation in operations:
-            if isinstance(operation, Done) and (afterwards := self._afterwards.pop(operation.id, None)):
+    def _call_afterwards(self, operations: list[Operation], done_again: Collection[str]) -> None:
+        for lease in [operation.id for operation in operations if isinstance(operation, Done)]:
+            afterwards = self._afterwards.pop(lease, None)
+            if afterwards and lease not in done_again:
                 afterwards()
 
     def _count(self, told: Exchange) -> None:

@@ -232,6 +232,8 @@ class Exchange(NamedTuple):
     """Requests that Redis lost, since the frontier was last begun anew."""
     damaged: bool = False
     """Whether keys are missing, so that what is counted is not what is there."""
+    done_again: frozenset[str] = frozenset()
+    """Leases that were given back in place of their ends: Redis may have forgotten what followed from them."""
     went_back_s: float = 0.0
     """By how much the clock of Redis's host was set back since the last exchange of any worker."""
 

@@ -141,6 +141,7 @@ class Frontier(FrontierAdmin):
             if is_back or held != len(mine):  # a Redis that was killed may have lost its last second
                 await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(mine)))
             self._heard[worker], self._held[worker] = answer[0], mine
+            done_again = frozenset(void & ended_leases)
             void -= ended_leases
             pushes = [each for each in operations if isinstance(each, Push)]
             if pushes:
@@ -170,6 +171,7 @@ class Frontier(FrontierAdmin):
             ended=[_ended(each) for each in ended],
             lost=lost,
             damaged=damaged,
+            done_again=done_again,
             went_back_s=went_back / 1000,
         )
 

@@ -1,18 +1,28 @@
 """A Redis that forgets is noticed: whatever it forgets, no worker takes what is left for the whole."""
 
+import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 from redis.asyncio import Redis
+from scrapy import Request, Spider
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.exceptions import FrontierLost
 from harvester.frontier import operations
-from harvester.frontier.messages import Dead, Done, Held, Push, Skip
+from harvester.frontier.client import FrontierClient
+from harvester.frontier.codec import encode
+from harvester.frontier.messages import Dead, Done, Feed, Held, ItemRef, Push, Skip
 from harvester.frontier.store import Frontier
+from harvester.meta import ITEMS
 from harvester.sites import load_sites
+from tests.crawling import until
 from tests.frontier.pushes import push
+from tests.frontier.test_client import patiently
 
 ONE, TWO = "worker-1", "worker-2"
 
@@ -123,6 +133,60 @@ async def test_a_page_is_done_again_when_redis_went_back_before_what_it_led_to(
     assert [leased.id for leased in told.leased] == ["2"]
     status = await frontier.status()
     assert (status.done, status.leased, status.balanced) == (1, 1, True)
+
+
+def _client(frontier: Frontier, *, heals: bool) -> FrontierClient:
+    stats = StatsCollector(get_crawler())
+    told: dict[str, Any] = {"on_change": lambda: None, "on_breakers": lambda _: None}
+    return FrontierClient(frontier, ONE, patiently, stats, lease_seconds=30, record=None, heals=heals, **told)
+
+
+async def test_a_page_that_is_done_again_since_redis_went_back_is_not_safe_before(
+    frontier: Frontier, redis: Redis
+) -> None:
+    """Else its validator would be kept: asked for again it would be unchanged, and lead nowhere."""
+    client, safe = _client(frontier, heals=False), list[str]()
+    client.push(push(1))
+    await client._exchange()
+    restore = await _snapshot(frontier, redis)
+    client.push(push(2, rooted=False))
+    await client._exchange()
+    await restore()
+    client.finish(Done("1"), "1", lambda: safe.append("at first"))
+    await client._exchange()
+    assert [leased.id for leased in iter(client.take, None)][-1] == "1"
+    assert safe == []
+    client.push(push(2, rooted=False))
+    client.finish(Done("1"), "1", lambda: safe.append("again"))
+    await client._exchange()
+    assert safe == ["again"]
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["ended before", "ends later"])
+async def test_a_page_of_an_attempt_that_redis_has_forgotten_is_never_safe(
+    frontier: Frontier, redis: Redis, ended: bool
+) -> None:
+    client, safe, failures = _client(frontier, heals=True), list[str](), list[BaseException]()
+    item = ItemRef("job:page:a", 1)
+    client.start(failures.append)
+    request = encode(Request("https://site.example/1", meta={ITEMS: [[*item]]}), Spider("any"))
+    asked = push(1, payload=request, filtered=False, job="job", items=(item,))
+    await client.feed(Feed((item,), (asked,), time.time() + 60))
+    await until(lambda: client.is_at("job"))
+    leased = client.take()
+    assert leased
+    epoch = frontier.epoch
+    await _forget(frontier, redis)
+    done = Done(leased.id), leased.id, lambda: safe.append("though its attempt is over")
+    if ended:
+        client.finish(*done)
+    client.feed(Feed((), (), 0.0))  # so that it hears of the loss now
+    await until(lambda: client.epoch != epoch)
+    if not ended:
+        client.finish(*done)
+    await client.feed(Feed((), (), 0.0))
+    await client.close()
+    assert (safe, failures) == ([], [])
 
 
 async def test_a_worker_that_was_taken_for_dead_loses_nothing_by_it(frontier: Frontier, redis: Redis) -> None:
