@@ -40,7 +40,10 @@ class DocumentReader:
     def _asked(self, body: bytes) -> PdfText:
         if self._process and self._process.poll() is not None:
             self.close()  # it was killed when it had read the last one, as by a machine short of memory
-        process = self._process = self._process or _start()
+        try:
+            process = self._process = self._process or _start()
+        except OSError as error:
+            return PdfText(problem=f"not_read: no process to read it can be started here: {error.strerror}")
         assert process.stdin
         assert process.stdout
         timer = Timer(MOST_S, process.kill)

@@ -92,6 +92,17 @@ def test_a_document_is_not_to_blame_for_a_process_that_was_killed_before_it(read
     assert (reader.read(BILL).text, reader.read(BILL).problem) == (TEXT, None)
 
 
+def test_a_document_is_not_to_blame_for_a_machine_that_can_start_no_process(
+    reader: DocumentReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        found = reader.read(BILL)
+        assert found.problem == "not_read: no process to read it can be started here: No such file or directory"
+        assert found.sha256
+    assert reader.read(BILL).text == TEXT
+
+
 def test_the_process_that_reads_documents_has_bounded_memory() -> None:
     greedy = "from harvester.parsers.pdf import bound_memory; bound_memory(); bytearray(1 << 30)"
     ended = subprocess.run([sys.executable, "-c", greedy], stderr=subprocess.PIPE, text=True)
