@@ -4,12 +4,13 @@ Workers see it when they ask for what is due, within a second. An attempt that i
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, UsageError
 from harvester.items import Found
-from harvester.jobs.documents import Item, Job, JobState, read_item
-from harvester.jobs.ledger import Ledger
+from harvester.jobs.documents import Document, Item, Job, JobState, read_item
+from harvester.jobs.ledger import CHUNK, Ledger
 from harvester.jobs.submission import refuse_variables
 from harvester.jobs.transitions import Changed, Removed
 from harvester.project import load_spider
@@ -28,12 +29,19 @@ class ChecksItems(Protocol):
 
 async def items_named(ledger: Ledger, job: str, names: Sequence[str]) -> list[Item]:
     """Items by id or key. Raises UnknownJob that names those there are not."""
-    named = {"job": job, "$or": [{"_id": {"$in": list(names)}}, {"key": {"$in": list(names)}}]}
-    items = [read_item(row) for row in await ledger.patiently(lambda: ledger.items.find(named).to_list())]
-    known = {item.id for item in items} | {item.key for item in items}
+    items: dict[str, Item] = {}
+    for first in range(0, len(names), CHUNK):  # MongoDB takes no question of more than 16 MB
+        among = {"$in": list(names[first : first + CHUNK])}
+        named = {"job": job, "$or": [{"_id": among}, {"key": among}]}
+        items |= {item.id: item for item in map(read_item, await ledger.patiently(partial(_rows, ledger, named)))}
+    known = {*items} | {item.key for item in items.values()}
     if missing := [name for name in names if name not in known]:
         raise UnknownJob(f"{job} has no item {', '.join(map(repr, missing[:10]))}: give its id or its key.")
-    return items
+    return [*items.values()]
+
+
+async def _rows(ledger: Ledger, query: Document) -> list[Document]:
+    return await ledger.items.find(query).to_list()
 
 
 async def remove(ledger: Ledger, job: Job, names: Sequence[str]) -> int:

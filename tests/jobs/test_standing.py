@@ -11,16 +11,21 @@ from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import bson
 import pytest
 from pymongo.database import Database
 from redis.asyncio import Redis
 
+from harvester.config import Config
 from harvester.items import Found
 from harvester.jobs import ledger as ledger_module
 from harvester.jobs.budgets import MINUTES
-from harvester.jobs.documents import Job, State, looked_at, read_item
+from harvester.jobs.documents import Item, Job, State, item_id, looked_at, read_item, to_document
 from harvester.jobs.ledger import Ledger, Listed
+from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Changed, Ended, Removed
+from harvester.jobs.watched import restart
+from harvester.pipelines.mongo import MOST_BYTES
 from harvester.sites import load_sites
 from tests.forking import Forked, fork
 from tests.jobs.conftest import Killed, Ledgers, after_operations, nowhere, pages
@@ -103,6 +108,30 @@ async def test_a_look_that_fails_is_tried_again_and_then_waits_for_the_next_one(
     assert timedelta(minutes=30) <= item.due_at - clock.at <= timedelta(minutes=90)
     assert [each.found for each in item.looks] == [None]
     assert looked_at(item.looks) is None
+
+
+async def test_items_that_failed_are_all_looked_at_again_however_long_their_names_are_together(
+    ledgers: Ledgers, clock: Clock
+) -> None:
+    job, number = await ledgers.job(recheck="every 1h"), 20_000
+    keys = [f"{each:0450}" for each in range(number)]
+    failed = [
+        Item(
+            id=item_id(job.id, "feed", key),
+            job=job.id,
+            kind="feed",
+            key=key,
+            state=State.FAILED,
+            created_at=MORNING,
+            updated_at=MORNING,
+        )
+        for key in keys
+    ]
+    assert len(bson.encode({"names": [item.id for item in failed]})) * 2 > MOST_BYTES
+    await ledgers.database["job_items"].insert_many(map(to_document, failed))
+    service = JobService(Config(), ledgers.database, ledgers.another())
+    assert await restart(service, [job], ()) == number
+    assert await service.ledger.items.count_documents({"state": State.WAITING}) == number
 
 
 async def test_a_budget_is_kept_by_any_number_of_feeders_at_once(ledgers: Ledgers, clock: Clock) -> None:
