@@ -362,7 +362,7 @@ class Feeder:
                     yield each
             return
         (item,) = items
-        reason = mask(f"{type(error).__name__}: {error}", MOST_REASON)
+        reason = mask(f"{type(error).__name__}: {error}", MOST_REASON).encode("utf-8", "replace").decode()
         logger.warning("The item %s cannot be asked for: %s", item.id, reason)
         await self._ledger.apply([(item.id, Ended(item.attempts, Outcome.INVALID, reason))])
 

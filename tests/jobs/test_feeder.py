@@ -317,6 +317,21 @@ async def test_an_item_that_the_spider_cannot_begin_with_says_why_and_costs_only
     assert (items["bad"].outcome, items["bad"].reason) == ("invalid", "KeyError: 'url'")
 
 
+async def test_what_a_spider_says_of_an_item_that_it_cannot_begin_with_need_not_be_utf_8(
+    ledgers: Ledgers, workers: Workers
+) -> None:
+    def ask(items: Sequence[JobItem]) -> Iterator[Request]:
+        if items[0].key == "bad":
+            raise ValueError("there is no place \ud800")
+        yield Request("https://site.example/a")
+
+    await job_with(ledgers, "a", "bad")
+    worker = await workers.another(Spider(ask))
+    assert await worker.round() == ["https://site.example/a"]
+    item = (await ledgers.items())["bad"]
+    assert (item.state, item.reason) == (State.FAILED, "ValueError: there is no place ?")
+
+
 async def test_an_item_is_not_blamed_for_what_mongodb_refuses_to_write_down_of_it(
     ledgers: Ledgers, workers: Workers
 ) -> None:
