@@ -9,7 +9,11 @@ from harvester.masking import mask
 MOST_EXCERPT = 300
 """Characters of an answer that a verdict keeps."""
 
-_hidden = re.compile("<(?:(script|style)\\b|!--)", re.IGNORECASE)
+_hidden = re.compile("<(?:(script|style)\\b|!--)", re.IGNORECASE | re.ASCII)
+_end_of = {
+    name: re.compile(end, re.IGNORECASE | re.ASCII).search
+    for name, end in {"script": "</script", "style": "</style", "": "-->"}.items()
+}
 _tag = re.compile("<[^>]*>?")
 _spaces = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060\ufeff]+")
 _in_address = re.compile(r"//[^/\s@]+@")
@@ -33,13 +37,13 @@ def readable(page: str) -> str:
 
 def _shown(page: str) -> Iterator[str]:
     """The page without scripts, styles and comments."""
-    small, start = page.lower(), 0
+    start = 0
     while found := _hidden.search(page, start):
         yield page[start : found.start()]
-        end = small.find(f"</{found[1].lower()}" if found[1] else "-->", found.end())
-        if end < 0:
+        end = _end_of[found[1].lower() if found[1] else ""](page, found.end())
+        if end is None:
             return
-        start = end if found[1] else end + 3
+        start = end.start() if found[1] else end.end()
     yield page[start:]
 
 
