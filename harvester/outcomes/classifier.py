@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from harvester.exceptions import PageFailed
 from harvester.outcomes.answer import LIKE_200, Answer
-from harvester.outcomes.evidence import excerpt, without_secrets
+from harvester.outcomes.evidence import excerpt
 from harvester.outcomes.outcome import OK, Outcome, Verdict
 from harvester.outcomes.rules import NO_RULES, RuleBook, SiteRules, common_book, common_rules
 
@@ -18,8 +18,6 @@ BAD_CURSOR = "bad cursor"
 """Reason of a refused cursor: the chain must begin anew."""
 UNKNOWN_STATUS, UNKNOWN_EXCEPTION, BY_CALLBACK = "unknown-status", "unknown-exception", "callback"
 """Names where a rule's would stand: no rule knew it; a callback or parser said so."""
-MOST_REASON = 300
-"""Characters of a reason."""
 _MOST_CAUSES = 5
 _FINE = (*LIKE_200, 206)
 
@@ -50,12 +48,12 @@ def _verdict(answer: Answer, outcome: Outcome, reason: str, rule: str, *, known:
     said = f"HTTP {answer.status} {name}".strip() + (f": {message}" if message else "")
     head = message.partition(": ")[0]  # without the name of what is absent, so that one reason is counted as one
     words = reason.format(said=said, name=name or said, head=head or said, status=answer.status)
-    return Verdict(outcome, without_secrets(words)[:MOST_REASON], known, rule, answer.status, answer.excerpt())
+    return Verdict(outcome, excerpt(words), known, rule, answer.status, answer.excerpt())
 
 
 def classify_exception(error: BaseException) -> Verdict:
     """The outcome of a request that got no answer."""
-    said = without_secrets(_ssl.sub(" ", str(error)).strip())[:MOST_REASON] or type(error).__name__
+    said = excerpt(_ssl.sub(" ", str(error))) or type(error).__name__
     classes = {*_classes(error), *_numbers(error)}
     for rule in common_rules().failures:
         if (groups := rule.match(classes, said)) is not None:

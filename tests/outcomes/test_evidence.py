@@ -1,6 +1,7 @@
 """Every verdict says from what it was told, in few words and without secrets; what no rule knows is counted."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from harvester.outcomes import (
     classify,
     classify_exception,
     classify_page,
+    evidence,
     verdict_of,
 )
 from harvester.outcomes.evidence import MOST_EXCERPT, excerpt, readable
@@ -84,6 +86,27 @@ def test_excerpt_is_what_a_reader_sees_of_the_page() -> None:
     assert verdict.told() == "HTTP 500 [server-error] Sorry Closed & locked [31m now"
     assert readable("<p>a</p><script>never closed") == "a"
     assert readable("1 < 2 & 3 > 2") == "1 2"
+
+
+def test_reason_is_one_line_without_what_a_terminal_obeys() -> None:
+    said = "closed\x1b[2J\r\nfor\u202e today"
+    assert _classify(xrpc(Outcome.INVALID, "", 400, "Odd", said)).reason == "HTTP 400 Odd: closed [2J for today"
+    assert classify_exception(DownloadFailedError(said)).reason == "closed [2J for today"
+
+
+def test_only_the_beginning_of_a_long_message_is_searched_for_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    looked_for = evidence._secrets
+
+    def sub(shown: str, text: str) -> str:
+        searched.append(len(text))
+        return looked_for.sub(shown, text)
+
+    monkeypatch.setattr(evidence, "_secrets", SimpleNamespace(sub=sub))
+    said = "-eyJaaaaaaaa" * 5000
+    verdicts = [_classify(xrpc(Outcome.INVALID, "", 400, "Odd", said)), classify_exception(DownloadFailedError(said))]
+    assert [len(verdict.reason) for verdict in verdicts] == [MOST_EXCERPT] * 2
+    assert max(searched) <= 4 * MOST_EXCERPT
 
 
 def test_no_script_is_taken_for_text_on_a_page_with_letters_whose_small_form_is_longer() -> None:
