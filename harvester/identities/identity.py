@@ -115,14 +115,16 @@ class Identity:
         return True
 
     def end(self, chain: str, now: float) -> None:
-        """The request has come to its end; `chain` is the chain that goes on."""
+        """The request has come to its end; `chain` is the chain that goes on. Raises StorageError."""
         self.in_use -= 1
         if self._table.serial:
             goes_on = bool(chain) and chain == self._state.chain
             self._state.chain, self._state.chain_at = chain, now if chain else 0.0
-            if not goes_on or self._unsaved_since or now - self._saved_at >= SAVE_S:
-                self._save()
-            self._turns.release()
+            try:
+                if not goes_on or self._unsaved_since or now - self._saved_at >= SAVE_S:
+                    self._save()
+            finally:
+                self._turns.release()
         elif self._unsaved_since and now - self._unsaved_since >= SAVE_S:
             self.save()
 

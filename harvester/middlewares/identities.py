@@ -9,7 +9,8 @@ answer is there, before any of them sees it. So they are in no queue, redirect, 
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self
 from urllib.parse import urljoin
@@ -22,7 +23,7 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.download.addresses import Refused
-from harvester.exceptions import HarvesterError, SessionError, UsageError
+from harvester.exceptions import HarvesterError, SessionError, StorageError, UsageError
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
 from harvester.identities.credentials import SpiderAccount
@@ -133,7 +134,8 @@ class IdentitiesMiddleware:
         chain, asked_as = request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)
         pool = self._pools.get(self._site(request).name)
         if pool and chain and asked_as:
-            pool.end_chain(str(chain), asked_as[0])
+            with self._keeping():
+                pool.end_chain(str(chain), asked_as[0])
 
     # The way out ------------------------------------------------------------------------------------------
 
@@ -243,7 +245,16 @@ class IdentitiesMiddleware:
         """Gives the checkout back. A request that another middleware has replaced comes here when it is scheduled."""
         checkout = self._checkouts.pop(request.meta.pop(CHECKOUT, 0), None)
         if checkout is not None:
-            self._pools[checkout.identity.site.name].leave(checkout, over=bool(request.meta.get(SESSION_CHAIN_END)))
+            with self._keeping():
+                self._pools[checkout.identity.site.name].leave(checkout, over=bool(request.meta.get(SESSION_CHAIN_END)))
+
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Ends the run when sessions cannot be kept. The page that came is no worse for it."""
+        try:
+            yield
+        except StorageError as error:
+            self._end(error)
 
     def _judge(self, request: Request, verdict: Verdict) -> None:
         """Hears of every outcome."""
@@ -298,8 +309,12 @@ class IdentitiesMiddleware:
         if refused and LEASE in request.meta and time.monotonic() - self._others_at < OTHERS_S:
             until = time.time() + REFUSED_WAIT_S
             return wait_in_frontier(request, until, Outcome.AUTH_REQUIRED, f"no identity of {site.name}")
-        end(self._crawler, _reason(error), error.exit_code, str(error))
+        self._end(error)
         raise RunEnding(f"there is no identity for {site.name}")
+
+    def _end(self, error: HarvesterError) -> None:
+        self._tell(error)
+        end(self._crawler, _reason(error), error.exit_code, str(error))
 
     def _tell(self, error: HarvesterError) -> None:
         """In the log, once."""
@@ -337,7 +352,10 @@ class IdentitiesMiddleware:
     def _save(self) -> None:
         for pool in self._pools.values():
             for identity in pool.identities.values():
-                identity.save()
+                try:
+                    identity.save()
+                except StorageError as error:
+                    self._tell(error)
 
 
 class ChainMiddleware:

@@ -161,6 +161,36 @@ async def test_refused_login_ends_the_run_and_leaves_its_work_queued_unspent(
     assert (status.ready + status.waiting, status.done, status.dead) == (8, OTHERS, 0)
 
 
+async def test_run_whose_sessions_can_no_longer_be_kept_ends_and_the_next_goes_on_with_all_that_is_left(
+    county: County, folder: Path, own_redis: str
+) -> None:
+    county.slow_s = 0.05
+    chains = Chains(county, folder, own_redis, enter(county, folder, AGREE, "chain_idle_s = 3", count=1))
+    process = await chains.start(8)
+    await until(lambda: county.count("/detail") >= 2)
+    in_the_way = folder / "state" / "sessions" / "county.1.json.new"
+    await until(lambda: made(in_the_way))
+    _, log = await process.end(LONGEST_S)
+    assert process.returncode == 4, log[-3000:]
+    assert "county.1.json cannot be written" in log
+    assert "Traceback" not in log, log
+    async with AsyncRedis.from_url(own_redis) as redis:
+        status = await Frontier(redis, "chains").status()
+    assert (status.balanced, status.dead) == (True, 0)
+    in_the_way.rmdir()
+    await chains.run(8)
+    assert len({seen.path for seen in county.seen if seen.path.startswith("/detail")}) == 8 * DETAILS
+
+
+def made(folder: Path) -> bool:
+    """False: a file of this name is being written."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
 async def test_no_secret_is_sent_to_redis_logged_or_counted(county: County, folder: Path, own_redis: str) -> None:
     chains = Chains(county, folder, own_redis, enter(county, folder, AGREE, count=2))
     with Redis.from_url(own_redis, socket_timeout=LONGEST_S) as redis, redis.monitor() as monitor:
