@@ -421,7 +421,10 @@ def words_of(step: Any) -> str:
         case Close():
             return "closes the page" if step.target == MAIN else "closes that window"
         case CustomStep(name="extract"):
-            return f"reads {', '.join(step.fields)}"
+            try:
+                return f"reads {', '.join(step.fields)}"
+            except ValidationError:  # the flow's `faults` say what is wrong with them
+                return "reads fields"
         case _:
             return f"passes over the custom step {step.name!r}"
 

@@ -133,6 +133,11 @@ def test_valid_recordings_are_read_whole_and_every_step_is_told_in_words(name: s
     assert [[list(chain) for chain in each] for each in chains if each] == wanted
 
 
+def test_every_step_is_told_in_words_also_of_a_recording_that_may_not_be_done() -> None:
+    for steps, _ in UNWANTED.values():
+        assert all(map(words_of, flow_of(steps).recording.steps))
+
+
 def test_there_are_recordings_of_all_types_of_steps() -> None:
     used = {step["type"] for name in VALID for step in json.loads((RECORDINGS / f"{name}.json").read_text())["steps"]}
     assert used == set(TYPES)
