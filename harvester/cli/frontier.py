@@ -9,6 +9,7 @@ import typer
 
 from harvester.cli.asking import confirm
 from harvester.cli.completing import spider_names
+from harvester.cli.jobs import Json, Limit
 from harvester.cli.printing import print_json
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 frontier = typer.Typer(help="What waits to be fetched, and what became of it.", no_args_is_help=True)
 
 Spider = Annotated[str, typer.Argument(help="Name of the spider.", autocompletion=spider_names)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Site = Annotated[str, typer.Argument(help="Name of the site, as `status` shows it; of an unregistered one its host.")]
 Job = Annotated[str, typer.Option(help="Job whose requests are meant; none: those without a job.")]
@@ -72,7 +72,7 @@ def _job(report: "JobReport") -> dict[str, Any]:
 def dead_command(
     spider: Spider,
     outcome: Outcome = "",
-    limit: Annotated[int, typer.Option(min=1, help="The most that are listed.")] = 100,
+    limit: Limit = 100,
     as_json: Json = False,
 ) -> None:
     """List the requests that were given up, and malformed entries of the start list, the latest first."""

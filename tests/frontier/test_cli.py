@@ -199,6 +199,11 @@ def test_dead_letters_are_listed_with_their_reason(run: Run, filled: dict[str, s
     assert run("dead", "plain", "--outcome", "dns").out == "None.\n"
 
 
+def test_more_dead_letters_than_can_be_asked_for_are_the_fault_of_who_asks(run: Run) -> None:
+    refused = run("dead", "plain", "--limit", "9" * 23)
+    assert (refused.code, "--limit" in refused.err) == (2, True)
+
+
 def test_the_start_list_is_shown_with_its_malformed_entries(run: Run, redis_url: str) -> None:
     async def feed() -> None:
         async with Redis.from_url(redis_url) as redis:
