@@ -247,7 +247,7 @@ class PageRun:
         if not self._is_of_page(response):
             return
         length = response.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._most_bytes:
+        if length.isdecimal() and len(length) < 20 and int(length) > self._most_bytes:
             text = f"The answer is larger than ({self._most_bytes} B) in request {self._url}"
             self._give_up(DownloadCancelledError(text))
 

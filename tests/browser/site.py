@@ -180,6 +180,16 @@ class JavaScriptSite:
     def _huge(self, request: web.BaseRequest, number: str) -> web.Response:
         return _page("<script>document.write('<p>' + 'x'.repeat(3 << 20) + '</p>')</script>")
 
+    async def _long_length(self, request: web.BaseRequest, number: str) -> web.StreamResponse:
+        """A page that says a length which is no number to anybody."""
+        assert request.transport is not None
+        head = (
+            f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {'9' * 5000}\r\nConnection: close\r\n\r\n"
+        )
+        request.transport.write(f"{head}<p id=ready>ready</p>".encode())
+        request.transport.close()
+        return web.Response()
+
     async def _long_text(self, request: web.BaseRequest, number: str) -> web.StreamResponse:
         """Plain text that does not say how long it is."""
         answer = web.StreamResponse(headers={"Content-Type": "text/plain"})

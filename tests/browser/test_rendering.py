@@ -80,6 +80,7 @@ steps = [{{wait_for = "body"}}]
                     wish(f"{site.url}/sends/{number}", **captured | {"capture": [glob]})
                     for number, glob in enumerate(GLOBS)
                 ),
+                wish(f"{site.url}/long-length", steps=[{"wait_for": "#ready"}]),
                 wish(f"{site.url}/pages", **captured | {"steps": [{"captured": "*/data/*"}]}),
                 Wish(f"{county.url}/who"),
                 Wish(f"{county.url}/list/3", {"render": False}),
@@ -122,6 +123,12 @@ def test_all_but_a_star_stands_for_itself_in_the_address_of_what_is_captured(cra
     captured = [[url for url, _, _ in done.of(f"{site.url}/sends/{number}").captured] for number in range(len(GLOBS))]
     asked = f"{site.url}/data/1?filter[kind]=a"
     assert captured == [[asked], [], [], [asked]]
+
+
+def test_a_page_is_shown_whatever_length_it_says_and_does_no_other_page_harm(crawled: Crawled) -> None:
+    shown = crawled.done.of(f"{crawled.site.url}/long-length")
+    assert (shown.outcome, "ready" in shown.text) == ("ok", True), shown.said
+    assert "event listener" not in crawled.done.log, "Playwright raises its error in any page"
 
 
 def test_a_list_is_at_its_end_whatever_number_its_page_asks_for(crawled: Crawled) -> None:
