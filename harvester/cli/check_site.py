@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -82,12 +83,10 @@ def _alike(wanted: Any, found: Any) -> bool:
 def _plain(value: Any) -> Any:
     """As TOML has it: lines in one text, money as a number."""
     if isinstance(value, tuple):
-        return "; ".join(value)
-    return value if value is None or isinstance(value, (str, int, float)) else _number(value)
-
-
-def _number(value: Any) -> Any:
-    return int(value) if value == int(value) else float(value)
+        return "; ".join(map(str, value))
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else float(value)
+    return value
 
 
 def _said(records: "Iterable[Record]") -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """`harvester sites check` asks for a known parcel, and says what is not as the site's entry says."""
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from harvester.cli.check_site import DIFFERS, NOTHING_CAME, check_command
+from harvester.cli.check_site import DIFFERS, NOTHING_CAME, check_command, differences
 from harvester.exceptions import UsageError
 from tests.counties.conftest import SITE, Crawls
 from tests.forking import Ran, run
@@ -100,3 +101,12 @@ async def test_a_site_is_as_its_entry_says_or_differs_or_does_not_answer(crawls:
         assert gone.returncode == NOTHING_CAME, gone.stderr
         assert "the parcel 999999 did not come: no_results: Made-up County has no parcel '999999'" in gone.stdout
     assert crawls.documents("properties") == {}
+
+
+def test_a_field_that_no_single_value_can_be_like_is_told_as_one_that_differs() -> None:
+    found = {"alt_parcel_ids": {"pid": "7"}, "raw": b"<p>", "market_value": Decimal("7.50"), "owner_names": ("A", "B")}
+    assert differences({"market_value": 7.5, "owner_names": "a; b"}, found) == []
+    assert differences({"alt_parcel_ids": "7", "raw": "<p>"}, found) == [
+        "alt_parcel_ids: {'pid': '7'} instead of '7'",
+        "raw: b'<p>' instead of '<p>'",
+    ]
