@@ -22,9 +22,11 @@ from harvester.publish.sinks import AmqpSink
 
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs what it raises, at each try
 
-_ERRORS = (AMQPError, OSError, RuntimeError, ValueError)
-"""RuntimeError: aiormq's of a connection that is closed while it is used; ValueError: of an option in its address."""
+_FORESEEN = (AMQPError, OSError, RuntimeError, ValueError)
+"""RuntimeError: aiormq's of a connection that is closed while it is used; ValueError: of an option in its address.
 
+It raises others, too: a bare Exception where the broker leaves at once, a KeyError where it does not say what it can.
+"""
 
 _LOST = Failure("the connection to the broker was lost"), True
 """What becomes of a publish that aiormq cancels, since it closes its channel."""
@@ -46,7 +48,7 @@ class AmqpSender:
         try:
             async with asyncio.timeout(self._sink.timeout_s):
                 channel = self._channel or await self._open()
-        except (TimeoutError, *_ERRORS) as error:
+        except Exception as error:  # noqa: BLE001  see _FORESEEN
             await self.close()
             return [Failure(_said(error))] * len(events)
         window = asyncio.Semaphore(self.WINDOW)
@@ -64,7 +66,7 @@ class AmqpSender:
     async def close(self) -> None:
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
-            with contextlib.suppress(TimeoutError, *_ERRORS):
+            with contextlib.suppress(Exception):
                 async with asyncio.timeout(self._sink.timeout_s):
                     await connection.close()
 
@@ -101,12 +103,14 @@ class AmqpSender:
             return Failure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
         except DeliveryError:
             return Failure("the broker refused it: its queue is full, or has a fault"), False
-        except (TimeoutError, *_ERRORS) as error:
+        except Exception as error:  # noqa: BLE001  see _FORESEEN
             return Failure(_said(error)), True
         return None, False
 
 
-def _said(error: BaseException) -> str:
+def _said(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the broker did not answer in time"
+    if not isinstance(error, _FORESEEN):
+        return f"the connection to the broker failed: {error!r}"
     return str(error).strip() or type(error).__name__

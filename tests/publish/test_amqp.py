@@ -2,8 +2,11 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiormq import spec
+from pamqp.frame import frame_parts, marshal
 from pydantic import SecretStr
 
 from harvester.config import Config
@@ -47,6 +50,39 @@ async def test_a_broker_that_says_nothing_is_not_waited_for() -> None:
     failures = await sender.send(EVENTS)
     assert heard.is_set()
     assert [failure.said for failure in failures if failure] == ["the broker did not answer in time"] * 2
+    await sender.close()
+    await close(server)
+
+
+@pytest.mark.parametrize(
+    ("told", "leaves", "said"),
+    [
+        ({}, False, "the connection to the broker failed: KeyError('capabilities')"),
+        ({"capabilities": {"publisher_confirms": True}}, True, ""),
+    ],
+)
+async def test_a_broker_that_leaves_at_once_or_does_not_say_what_it_can_is_a_failure_of_this_sink_alone(
+    told: dict[str, Any], leaves: bool, said: str
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(8)
+        for says, asked in (
+            (spec.Connection.Start(mechanisms="PLAIN", server_properties=told), 1),
+            (spec.Connection.Tune(channel_max=10, frame_max=131072, heartbeat=60), 2),
+            (spec.Connection.OpenOk(), 0),
+        ):
+            writer.write(marshal(says, 0))
+            for _ in range(asked):
+                _, _, length = frame_parts(await reader.readexactly(7))
+                assert length is not None
+                await reader.readexactly(length + 1)
+        await reader.read(0 if leaves else -1)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    sender = AmqpSender(AmqpSink(name="bus", kind="amqp", url=f"amqp://127.0.0.1:{port}/"))
+    assert [said in failure.said for failure in await sender.send(EVENTS) if failure] == [True, True]
     await sender.close()
     await close(server)
 
