@@ -86,7 +86,7 @@ class SinkDeliveries:
         if failed and not confirmed and not all(failure.is_of_event for _, failure in failed):
             await self._receiver_failed(state, failed)
             return False
-        await self._receiver_answered(state, len(confirmed))
+        await self._receiver_answered(state, len(confirmed), _asked_pause_s(failed))
         if failed:
             await self._deliveries.bulk_write([_later(row, failure) for row, failure in failed], ordered=False)
         return True
@@ -115,14 +115,16 @@ class SinkDeliveries:
     def _wants(self, kind: str, record: Document) -> bool:
         return self.sink.wants(kind, record["provenance"]["spider"]) and self.sink.takes(record)
 
-    async def _receiver_answered(self, state: Document, confirmed: int) -> None:
+    async def _receiver_answered(self, state: Document, confirmed: int, pause_s: float) -> None:
+        now = datetime.now(UTC)
+        next_at = now + timedelta(seconds=pause_s) if pause_s else None
         change: Document = {
-            "$set": {"what": "sink", "delivered_at": datetime.now(UTC)},
+            "$set": {"what": "sink", "delivered_at": now, "next_at": next_at},
             "$inc": {"delivered": confirmed},
         }
         if state.get("failing_since"):
             logger.info("%s takes events again", self.sink.name)
-            change["$unset"] = dict.fromkeys(("failing_since", "failures", "next_at", "said", "told_at"), "")
+            change["$unset"] = dict.fromkeys(("failing_since", "failures", "said", "told_at"), "")
         await self._database[PUBLISHING].update_one(self._state, change, upsert=True)
 
     async def _receiver_failed(self, state: Document, failed: Sequence[tuple[Document, Failure]]) -> None:
@@ -130,8 +132,7 @@ class SinkDeliveries:
         failures, since = state.get("failures", 0) + 1, state.get("failing_since") or now
         said = mask(next(failure.said for _, failure in failed if not failure.is_of_event))
         pause_s = min(MOST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(failures - 1, 20)) * random.uniform(0.8, 1.2)
-        asked_s = max((failure.pause_s or 0 for _, failure in failed), default=0)
-        pause_s = max(pause_s, min(asked_s, LONGEST_PAUSE_S))
+        pause_s = max(pause_s, _asked_pause_s(failed))
         fields: Document = {"what": "sink", "failures": failures, "failing_since": since, "said": said}
         fields["next_at"] = now + timedelta(seconds=pause_s)
         failing = now - since
@@ -168,6 +169,11 @@ class SinkDeliveries:
             "backlog": backlog,
         }
         await asyncio.to_thread(send, self._config, Alert(title, lines, None, payload))
+
+
+def _asked_pause_s(failed: Sequence[tuple[Document, Failure]]) -> float:
+    """The longest that the receiver asks to be left alone; 0: it does not."""
+    return min(max((failure.pause_s or 0.0 for _, failure in failed), default=0.0), LONGEST_PAUSE_S)
 
 
 def _removal(row: Document) -> DeleteOne:

@@ -105,6 +105,27 @@ async def test_a_receiver_that_is_away_is_tried_with_a_few_and_gets_all_when_it_
     assert len(receiver.events) == 60
 
 
+async def test_a_receiver_that_asks_for_a_pause_is_left_alone_also_when_it_has_taken_some(house: House) -> None:
+    async with Receiver() as receiver:
+        hook(house, receiver, 'at_once = 3\n[stream]\nkind = "redis"\nrecords = ["post"]')
+        receiver.answer = lambda event: (
+            web.Response(status=429, headers={"Retry-After": "3600"}) if receiver.events else web.Response()
+        )
+        await house.store(*posts(12))
+        async with house.relay():
+            await wait(lambda: house.state("hook").get("delivered", 0) == 1)
+            await house.store(*posts(14))
+            await wait(lambda: house.redis.xlen("harvester:events") == 14 and house.waiting() == 13)
+            assert len(receiver.heads) == 3
+            database = stores.connect(house.config)
+            sinks = load_sinks(house.config)
+            assert sinks
+            receiver.answer = lambda event: web.Response()
+            await admin.resume(database, sinks.named("hook"))
+            await stores.disconnect(database)
+            await wait(lambda: len(receiver.events) == 12)
+
+
 async def test_an_event_that_is_refused_holds_up_no_other_and_is_a_dead_letter_in_the_end(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
