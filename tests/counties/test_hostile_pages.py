@@ -1,12 +1,14 @@
 """A small page takes neither all memory nor hours, whatever it says of itself."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.counties import beacon, devnet, esearch, pacs
+from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, values, vgsi
+from harvester.parsers.counties.html import lines_of, read_page
 
 SITE = "https://county.example/"
 HEADER, WIDE = b"<tr><th>Year</th><th>Amount Due</th></tr>", b"<tr>%b</tr>" % (b'<td colspan="1000">x</td>' * 200)
@@ -35,3 +37,44 @@ def test_a_page_that_says_again_and_again_that_there_is_no_data_is_read_in_time_
     with pytest.raises(ParseError, match="the report of the parcel lacks: Parcel ID"):
         beacon.read_report(said * 100_000, "7", SITE)
     assert beacon.read_report(said + b"Land, Summary.", "7", SITE) is None
+
+
+BLANKS = 200_000
+"""They would take minutes in each of these places, or hours, where time grows with their square."""
+ENTRANCES: dict[str, Callable[[bytes], Any]] = {
+    "beacon": lambda body: beacon.read_report(body, "7", SITE),
+    "devnet": lambda body: devnet.read_parcel(body, SITE),
+    "eagleweb": eagleweb.read_account,
+    "esearch": lambda body: esearch.read_parcel(body, "7"),
+    "iasworld": lambda body: iasworld.read_datalet(body, SITE),
+    "pacs": lambda body: pacs.read_property(body, SITE),
+    "patriot": patriot.read_card,
+    "vgsi": vgsi.parse_card,
+}
+ROW = b'<tr><%b class="label">a%bb</%b><td>x</td></tr>'
+PAGE = (
+    b'<h1>for year%b x</h1><div class="panel"><div class="panel-heading">Sales</div>'
+    b'<div class="module-header"><div class="title">Sales</div></div>'
+    b'<div class="module-content"><table>%b</table></div></div>'
+    b'<div class="accountSummary"></div><div id="propertyDetails"><table>%b</table></div>'
+    b'<td class="DataletHeaderTop">PARID: 7</td><table class="accountSummary" id="a%bb">%b</table>'
+)
+
+
+@pytest.mark.parametrize("platform", ENTRANCES)
+def test_blanks_without_end_are_read_in_time_that_grows_with_their_number(platform: str) -> None:
+    blanks = b" " * BLANKS
+    row = ROW % (b"td", blanks, b"td") + ROW % (b"th", b"&nbsp;" * BLANKS, b"th")
+    with suppress(ParseError):
+        ENTRANCES[platform](PAGE % (blanks, row, row, blanks, row))
+
+
+def test_a_run_of_blanks_is_kept_unless_nobody_can_have_meant_it() -> None:
+    shown = ["007", "12   A", f"1{' ' * 99}2", "1 2", "a b", "c"]
+    texts = ["\t007\n", "12   A", f"1{' ' * 99}2", f"1{' ' * 100}2", "a \xa0\n\t b", "\xa0c\xa0"]
+    assert [line for text in texts for line in lines_of(read_page(f"<p>{text}</p>".encode()))] == shown
+
+
+def test_a_value_with_blanks_without_end_is_no_number_at_once() -> None:
+    assert values.number(f"-{' ' * BLANKS}x") is None
+    assert str(values.number(f"(${' ' * BLANKS}5)")) == "-5"

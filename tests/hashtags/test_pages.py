@@ -162,6 +162,11 @@ def test_volumes_are_read_as_people_write_them(text: str | None, number: int | N
     assert volume_of(text) == number
 
 
+def test_a_volume_with_blanks_without_end_is_none_at_once() -> None:
+    """It would take an hour where time grows with their square."""
+    assert volume_of(f"1{' ' * 500_000}x") is None
+
+
 @pytest.mark.parametrize(
     ("text", "normal"),
     [

@@ -21,7 +21,9 @@ MOST_COLUMNS = 1000
 """Of a row, and of one cell as in the HTML standard: a page that says more could take all memory."""
 _LINE = "\x1e"
 """Stands between lines until they are told apart."""
-_layout = re.compile(r"[ \xa0]*[\t\r\n\f]+[\s\xa0]*")
+MOST_BLANKS = 100
+"""In a row, in a text: what looks for something in it may take time that grows with their square."""
+_layout = re.compile(rf"(?<![ \xa0])(?:\s{{{MOST_BLANKS},}}|[ \xa0]*[\t\r\n\f]+)\s*")
 _is_hidden = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
 
 
@@ -86,7 +88,11 @@ def lines_of(element: HtmlElement) -> list[str]:
         lines = "".join(_texts(element)).split(_LINE)
     else:
         lines = (element.text or "").split(_LINE)  # of most cells
-    return [found for line in lines if (found := _layout.sub(" ", line).replace("\xa0", " ").strip())]
+    return [
+        shown if len(shown) < MOST_BLANKS and shown.isprintable() else _layout.sub(" ", shown).replace("\xa0", " ")
+        for line in lines
+        if (shown := line.strip())
+    ]
 
 
 def text_of(element: HtmlElement) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from string import whitespace
 from typing import NamedTuple
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -40,7 +41,7 @@ _row_address = re.compile(r"""['"]([^'"]*datalet\.aspx\?[^'"]*)['"]""", re.IGNOR
 _banner = re.compile(
     r"\s*(?:PARID|PARCEL ID|PARCEL NUMBER|PARCEL NO\.?|PARCEL|PID|PIN)\s*:(.*)", re.IGNORECASE
 ).fullmatch
-_edge = re.compile(r"^[\s*]+|[\s*:]+$")
+_MARKS = f"{whitespace}*"
 _is_address = re.compile(r"https?://[^\s]+").fullmatch
 
 
@@ -246,7 +247,7 @@ def _add_pairs(section: Section, cells: Iterable[HtmlElement]) -> None:
 
 def _named(shown: str) -> str:
     """Without what some sites write around a label: `Address:`, `Taxes **`."""
-    return _edge.sub("", shown.replace("\xa0", " "))
+    return shown.replace("\xa0", " ").lstrip(_MARKS).rstrip(f"{_MARKS}:")
 
 
 def _pdf_of(page: HtmlElement, url: str) -> str:

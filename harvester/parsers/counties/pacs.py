@@ -42,7 +42,7 @@ _says = re.compile(r"[^\W_]").search
 """Whether it is more than a sign of how values add up, or a line between them."""
 _unit = re.compile(r"\s*sq\.? ?ft\.?$", re.IGNORECASE)
 _is_property_id = re.compile(r"[1-9]\d{0,8}", re.ASCII).fullmatch
-_year = re.compile(r"\bfor (?:tax )?year\s*:?\s*(\d{4})(?!\d)", re.IGNORECASE).search
+_year = re.compile(r"\bfor (?:tax )?year\s*(?::\s*)?(\d{4})(?!\d)", re.IGNORECASE).search
 _has_none = re.compile(r"\bnone found\b", re.IGNORECASE).search
 
 

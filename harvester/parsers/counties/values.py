@@ -19,7 +19,7 @@ _FIRST_YEAR, _LAST_YEAR = 1600, 2200
 _MONTHS = {name.upper(): number for number, name in enumerate(month_abbr)}
 _control = re.compile(r"[\x00-\x1f\x7f]+")
 _number = re.compile(
-    r"(?P<sign>\(?-?)\s*\$?\s*(?P<digits>-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|-?\.\d+)\s*\)?", re.A
+    r"(?P<sign>\(?-?)\s*(?:\$\s*)?(?P<digits>-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|-?\.\d+)\s*\)?", re.A
 ).fullmatch
 _iso = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.A).fullmatch
 _american = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?: .*)?", re.A).fullmatch

@@ -19,7 +19,7 @@ BAD = (InvalidRecordError, ParseError, msgspec.MsgspecError, UnicodeDecodeError,
 """What makes a row of an answer a Reject."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 _is_number = re.compile(
-    r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?)\s*([KMB]?)\s*\+?", re.IGNORECASE
+    r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?)(?:\s*([KMB]))?\s*\+?", re.IGNORECASE
 ).fullmatch
 _begun_like_tags = re.compile(r"(?<![\w&/])#([\w\x80-\U0010ffff]+)").findall
 
@@ -124,7 +124,7 @@ def volume_of(text: str | None) -> int | None:
     found = _is_number((text or "").strip())
     if not found:
         return None
-    number = int(Decimal(found[1].replace(",", "")) * _UNITS[found[2].upper()])
+    number = int(Decimal(found[1].replace(",", "")) * _UNITS[(found[2] or "").upper()])
     return number if number <= MOST_INT else None
 
 
