@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from harvester.exceptions import UsageError
-from harvester.recheck.durations import LONGEST_S, SHORTEST_S, roughly
+from harvester.recheck.durations import LONGEST_S, SHORTEST_S, number_text, roughly
 from harvester.recheck.every import share_of
 from harvester.recheck.policy import DAY_S, Due, Look
 from harvester.recheck.rates import measured
@@ -49,8 +49,8 @@ class Adaptive(msgspec.Struct, frozen=True):
         return Due(looks[-1].at + interval_s, why)
 
     def __str__(self) -> str:
-        times = f" times {self.multiplier:.9g}" if self.multiplier != 1 else ""
-        return f"adaptive {self.least:.9g} to {self.most:.9g} a day{times}"
+        times = f" times {number_text(self.multiplier)}" if self.multiplier != 1 else ""
+        return f"adaptive {number_text(self.least)} to {number_text(self.most)} a day{times}"
 
 
 def grade_of(looks: Sequence[Look]) -> float:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harvester.exceptions import UsageError
-from harvester.recheck.durations import duration_text, roughly
+from harvester.recheck.durations import duration_text, number_text, roughly
 from harvester.recheck.policy import DAY_S, Due, Look
 from harvester.recheck.rates import cost_of, only_changes, rate_of
 
@@ -86,7 +86,7 @@ class Budget(msgspec.Struct, frozen=True):
         return replace(self, theta=found.theta, longest_s=ceil(found.longest_s))
 
     def __str__(self) -> str:
-        worth = f" worth {self.worth:.9g}" if self.worth != 1 else ""
+        worth = f" worth {number_text(self.worth)}" if self.worth != 1 else ""
         bounds = (self.shortest_s, self.longest_s)
         apart = f" {duration_text(bounds[0])} to {duration_text(bounds[1])} apart" if bounds != (900, 259_200) else ""
         return f"budget {self.a_day} a day{worth}{apart}"

@@ -32,3 +32,8 @@ def roughly(seconds: float) -> str:
         if seconds >= least * size:
             return f"{seconds / size:.2g} {unit}" if seconds < 99.5 * size else f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def number_text(number: float) -> str:
+    """As policies have it: with at most six places, and no exponent, which none of them reads."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")

@@ -40,7 +40,10 @@ def test_a_policy_is_read_from_its_text_as_it_was(policy: Policy) -> None:
         ("adaptive", "adaptive 0.07 to 1.75 a day"),
         ("adaptive times 2", "adaptive 0.07 to 1.75 a day times 2"),
         ("adaptive 1 to 24 a day times 0.5", "adaptive 1 to 24 a day times 0.5"),
+        ("adaptive 200000 to 400000 a day times 0.000010", "adaptive 200000 to 400000 a day times 0.00001"),
         ("budget 400 a day", "budget 400 a day"),
+        ("budget 400 a day worth 0.00005", "budget 400 a day worth 0.00005"),
+        ("budget 400 a day worth 123456.654321", "budget 400 a day worth 123456.654321"),
         ("budget 400 a day worth 2 30m to 72h apart", "budget 400 a day worth 2 30m to 3d apart"),
     ],
 )
