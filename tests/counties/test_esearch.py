@@ -171,6 +171,7 @@ def test_what_a_search_says_is_read_or_refused() -> None:
         (esearch.read_results, b'{"totalResults":1}', "missing required field `resultsList`"),
         (esearch.read_results, b'{"resultsList":[{}],"totalResults":1}', "missing required field `propertyId`"),
         (esearch.read_results, b"<html>", "it is no answer of a search"),
+        (esearch.read_results, b'{"x":' + b"[" * 100_000, "it is no answer of a search"),
     ):
         with pytest.raises(ParseError, match=said):
             parse(body)

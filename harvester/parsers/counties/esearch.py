@@ -205,5 +205,5 @@ def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
 def _decode(body: bytes, kind: type[_Answer]) -> _Answer:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"it is no answer of a search: {error}") from None
