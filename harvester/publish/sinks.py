@@ -278,7 +278,7 @@ def load_sinks(config: Config) -> Sinks | None:
         return None
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         said = getattr(error, "strerror", None) or error
         raise UsageError(f"{SETTING}: {path} cannot be read: {said}.") from None
     sinks = [_sink_of(path, name, table) for name, table in tables.items()]
@@ -309,7 +309,7 @@ def _sink_of(path: Path, name: str, table: Any) -> AnySink:
     if not isinstance(table, dict):
         raise UsageError(f"{path}: {name} stands outside of a sink's table. Put it below a line like [posts].")
     kind = table.get("kind")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         given = f"there is no kind {kind!r}" if kind else "it has no `kind`"
         raise UsageError(f"{path}: {name}: {given}; there are {', '.join(_KINDS)}.")
     if "name" in table:

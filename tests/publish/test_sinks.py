@@ -29,6 +29,7 @@ def config(folder: Path, text: str) -> Config:
         ("kind = 'redis'", "kind stands outside of a sink's table."),
         ("[a]\nurl = 'x'", "a: it has no `kind`; there are "),
         ("[a]\nkind = 'kafka'", "a: there is no kind 'kafka'; there are "),
+        ("[a]\nkind = ['redis']", "a: there is no kind ['redis']; there are "),
         ("[A-b]\nkind = 'redis'", "'A-b' cannot be a sink's name: take lower case letters, digits and _"),
         ("[a]\nkind = 'redis'\nname = 'b'", "the sink's name is the heading"),
         ("[a]\nkind = 'redis'\nrecord = ['post']", "a.record: there is no such key; did you mean records?"),
@@ -55,6 +56,11 @@ def test_a_file_of_sinks_that_cannot_be_used_is_refused(text: str, said: str, tm
         load_sinks(config(tmp_path, text))
     assert said in str(refused.value)
     assert "hidden-word" not in str(refused.value)
+
+
+def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"publish\.toml cannot be read: "):
+        load_sinks(config(tmp_path, f"a = {'[' * 10_000}"))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
