@@ -70,7 +70,7 @@ class FeedsArguments(SpiderArguments):
         """Of a file its place: the job goes on when what stands in it has changed."""
         if not self.feeds.startswith("@"):
             return {"feeds": self.feeds}
-        return {"feeds": f"@{Path(self.feeds[1:]).expanduser().resolve()}"}
+        return {"feeds": f"@{Path(os.path.expanduser(self.feeds[1:])).resolve()}"}
 
     def kept(self) -> dict[str, Any]:
         return {**self.identity(), "recheck": self.recheck, "history": self.history}

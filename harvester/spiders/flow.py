@@ -127,7 +127,7 @@ class FlowArguments(SpiderArguments):
                 recording, beside = read_files(_file_of(recording))
                 given = {"collected": beside, **given, "recording": recording}
             if isinstance(collected, str) and _is_path(collected):
-                given = {**given, "collected": read_text(Path(collected).expanduser())}
+                given = {**given, "collected": read_text(Path(os.path.expanduser(collected)))}
         except UsageError as error:
             raise ValueError(str(error)) from None
         return given
@@ -188,7 +188,7 @@ def _is_path(collected: str) -> bool:
 
 def _file_of(recording: str) -> Path:
     """The file of that name, or the one that the entry of a site of that name names."""
-    return _file_of_site(recording) or Path(recording).expanduser()
+    return _file_of_site(recording) or Path(os.path.expanduser(recording))
 
 
 def _file_of_site(name: str) -> Path | None:

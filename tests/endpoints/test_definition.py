@@ -94,6 +94,10 @@ def test_a_file_that_cannot_be_used_is_refused_with_the_place_and_what_to_do(
 UNUSABLE = [
     ({}, "endpoints: Field required"),
     ({"endpoints": "@missing.toml"}, "The file of endpoints missing.toml cannot be read: No such file or directory."),
+    (
+        {"endpoints": "@~unknown/x.toml"},
+        "The file of endpoints ~unknown/x.toml cannot be read: No such file or directory.",
+    ),
     ({"endpoints": "api.example.org/prices"}, "line 1: 'api.example.org/prices' is no address"),
     ({"endpoints": "https://a.example/", "every": "1m"}, "every: there is no such argument"),
 ]

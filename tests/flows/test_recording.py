@@ -226,6 +226,10 @@ def test_the_entry_of_a_site_may_name_its_recording(tmp_path: Any, monkeypatch: 
     ("given", "said"),
     [
         ({"recording": "none.json"}, "The file none.json cannot be read: No such file or directory."),
+        (
+            {"recording": "~unknown/x.json"},
+            "The file ~unknown/x.json cannot be read: No such file or directory.",
+        ),
         ({"recording": "flow.json", "inputs": "rows.csv"}, "inputs: name a file: -a inputs=@rows.csv"),
         ({"recording": "flow.json", "column": "a"}, "column: it is of a file, inputs=@FILE"),
         ({"recording": "flow.json", "row": "a"}, "there is no such argument"),

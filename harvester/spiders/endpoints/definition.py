@@ -182,7 +182,7 @@ def read_endpoints(given: str) -> dict[str, Endpoint]:
     """Name -> endpoint: of `@FILE`, or of addresses with commas between. Raises UsageError that names each fault."""
     if not given.startswith("@"):
         return _of_addresses([each.strip() for each in given.split(",")], "-a endpoints")
-    path = Path(given[1:]).expanduser()
+    path = Path(os.path.expanduser(given[1:]))
     try:
         if path.stat().st_size > MOST_FILE_BYTES:
             raise UsageError(f"{path} is larger than {MOST_FILE_BYTES:,} bytes, which no list of endpoints is.")

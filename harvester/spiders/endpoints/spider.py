@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,7 +52,7 @@ class EndpointsArguments(SpiderArguments):
         """Of a file its place: the job goes on when what stands in it has changed."""
         if not self.endpoints.startswith("@"):
             return {"endpoints": self.endpoints}
-        return {"endpoints": f"@{Path(self.endpoints[1:]).expanduser().resolve()}"}
+        return {"endpoints": f"@{Path(os.path.expanduser(self.endpoints[1:])).resolve()}"}
 
     def kept(self) -> dict[str, Any]:
         return self.identity()
