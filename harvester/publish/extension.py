@@ -13,7 +13,7 @@ from harvester.formatting import counted
 from harvester.project import loader_of
 from harvester.publish.relay import Relay
 from harvester.publish.sinks import Sinks, load_sinks
-from harvester.shutdown import stop
+from harvester.shutdown import fault_of, stop
 from harvester.stores import mongodb
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class Publishing:
         self._database = mongodb.connect(self._config)
         self._relay = Relay(self._config, self._sinks, self._database)
         self._running = asyncio.create_task(self._relay.run())
+        self._running.add_done_callback(_tell_of_fault)
 
     async def spider_closed(self) -> None:
         """All records are stored by now. What cannot be sent in time is sent by another, or by the next run."""
@@ -65,3 +66,9 @@ class Publishing:
             self._stats.set_value(f"harvester/publish/delivered/{sink}", number)
             logger.info("%s: %s sent; `harvester publish status` says what waits", sink, counted(number, "event"))
         await mongodb.disconnect(self._database)
+
+
+def _tell_of_fault(running: asyncio.Task[None]) -> None:
+    """Of this program, which nobody waits for: the crawl goes on, and its events are sent by another or the next."""
+    if not running.cancelled() and (fault := running.exception()):
+        logger.error("This run publishes nothing any more: %s", fault_of(fault), exc_info=fault)

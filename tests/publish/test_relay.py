@@ -8,9 +8,11 @@ import pytest
 
 from harvester.items.base import OUTBOX
 from harvester.publish import delivering, lease
+from harvester.publish.extension import Publishing
 from harvester.publish.lease import Lease
+from harvester.publish.sinks import load_sinks
 from harvester.stores import mongodb as stores
-from tests.pipelines.records import ALICE, BOB, PAGE, follow, post
+from tests.pipelines.records import ALICE, BOB, PAGE, crawler, follow, post
 from tests.publish.conftest import House, wait
 from tests.publish.test_outbox import seen
 
@@ -62,6 +64,21 @@ async def test_a_double_has_the_same_id_and_says_the_same(house: House) -> None:
         )
         await wait(lambda: len(house.entries()) == 2)
     assert house.entries()[0] == house.entries()[1]
+
+
+async def test_a_crawl_that_cannot_publish_any_more_says_so(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(of: delivering.SinkDeliveries) -> bool:
+        raise KeyError("unforeseen")
+
+    monkeypatch.setattr(delivering.SinkDeliveries, "send_some", fail)
+    sinks = load_sinks(house.config)
+    assert sinks
+    publishing = Publishing(crawler(), house.config, sinks)
+    publishing.spider_opened()
+    await wait(lambda: "This run publishes nothing any more: KeyError: 'unforeseen'" in caplog.text)
+    await publishing.spider_closed()
 
 
 async def test_each_sink_gets_what_it_asks_for(house: House) -> None:
