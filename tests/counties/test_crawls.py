@@ -54,6 +54,15 @@ async def test_a_layer_is_whole_whatever_its_server_cannot_do(
         assert len(crawls.items(kind="range")) >= 3 * 4  # ranges of 20 rows, of which the server gives 9
 
 
+async def test_a_layer_of_a_server_that_gives_fewer_rows_and_does_not_say_so_is_whole(crawls: Crawls) -> None:
+    county = County(SMALL)
+    async with ArcgisTable(county, most_rows=4) as table:
+        crawls.register(table)
+        table.pages, table.says_rows, table.says_exceeded = False, 20, False
+        assert await crawls.run("arcgis", site=SITE, all="yes") == FINISHED, crawls.said
+        crawls.check(county)
+
+
 async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, tmp_path: Path) -> None:
     """Whether they are named in the command, or were submitted as a job."""
     county = County(SMALL)

@@ -111,6 +111,8 @@ class ArcgisTable(CountyTable):
         self.ignores_offset = False
         self.always_exceeded = False
         """Whether it says of every answer that there is more, also of the last one."""
+        self.says_exceeded = True
+        """Whether it says of an answer that there is more: servers before 10.1 say it of none."""
         self.most_ids = 0
         """Object ids that it gives at once; 0: all."""
         self.capabilities = "Query,Extract"
@@ -170,7 +172,7 @@ class ArcgisTable(CountyTable):
         rows = self.select("*", where, asked.get("orderByFields", "random()"), limit + 1, offset)
         page: Row = {"objectIdFieldName": "OBJECTID", "fields": self._fields()}
         page["features"] = [{"attributes": row} for row in rows[:limit]]
-        if len(rows) > limit or self.always_exceeded:
+        if self.says_exceeded and (len(rows) > limit or self.always_exceeded):
             page["exceededTransferLimit"] = True
         return _json(page)
 

@@ -120,18 +120,22 @@ class ArcgisSpider(TableSpider):
             layer = {"object_id": object_id, "most_rows": most_rows}
             yield Found(IDS, f"after {ids[-1]}", {SITE: jurisdiction.id, **layer, "after": ids[-1]})
 
-    def parse_range(self, response: Response, low: int, high: int, object_id: str, rows: int) -> Iterator[Any]:
+    def parse_range(
+        self, response: Response, low: int, high: int, object_id: str, rows: int, most: int = 0
+    ) -> Iterator[Any]:
         """The records of a range. When the server does not give all of it, its halves are asked for.
 
-        `rows`: so many are in it; 0: that is not known. Some servers say of every answer that there is more.
+        `rows`: so many are in it; 0: that is not known. Some servers say of every answer that there is more, and some
+        of none: `most` is what such a one gave of the range that this is a half of.
         """
         jurisdiction = self.jurisdiction_of(response)
         read = self.rows_of(response, jurisdiction)
         yield from self.records_of(read)
-        if read.goes_on and low < high and (not rows or read.number < rows):
+        is_short = read.number < rows if rows else read.goes_on or 0 < most <= read.number
+        if is_short and low < high:
             middle = (low + high) // 2
-            yield _range(jurisdiction, low, middle, object_id)
-            yield _range(jurisdiction, middle + 1, high, object_id)
+            yield _range(jurisdiction, low, middle, object_id, most=read.number)
+            yield _range(jurisdiction, middle + 1, high, object_id, most=read.number)
 
     def _ids_request(
         self, jurisdiction: Jurisdiction, object_id: str, most_rows: int, after: int | None = None, **_: Any
@@ -141,7 +145,7 @@ class ArcgisSpider(TableSpider):
         return self._query(jurisdiction, self.parse_ids, {"returnIdsOnly": "true"}, condition, **layer)
 
     def _range_request(self, jurisdiction: Jurisdiction, of: Mapping[str, Any]) -> Request:
-        bounds = {name: of[name] for name in ("low", "high", "object_id", "rows")}
+        bounds = {name: of[name] for name in ("low", "high", "object_id", "rows", "most") if name in of}
         condition = f"{of['object_id']} >= {of['low']} AND {of['object_id']} <= {of['high']}"
         asked = {"outFields": "*", "returnGeometry": "false"}
         return self._query(jurisdiction, self.parse_range, asked, condition, **bounds)
@@ -165,6 +169,6 @@ def _layer(jurisdiction: Jurisdiction) -> str:
     return jurisdiction.records.base_url.partition("?")[0].rstrip("/").removesuffix("/query")
 
 
-def _range(jurisdiction: Jurisdiction, low: int, high: int, object_id: str, rows: int = 0) -> Found:
-    bounds = {"low": low, "high": high, "object_id": object_id, "rows": rows}
+def _range(jurisdiction: Jurisdiction, low: int, high: int, object_id: str, rows: int = 0, most: int = 0) -> Found:
+    bounds = {"low": low, "high": high, "object_id": object_id, "rows": rows, "most": most}
     return Found(RANGE, f"{low}-{high}", {SITE: jurisdiction.id, **bounds})
