@@ -1,6 +1,7 @@
 """Reads staged lines into MongoDB again, as a run that asks nobody for anything."""
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import UTC, datetime
@@ -138,7 +139,7 @@ class StagedSpider(HarvesterSpider):
 
     def _segments(self) -> list[Path]:
         """Raises UsageError when there is none."""
-        named = [Path(path).expanduser() for path in filter(None, self.arguments.paths.split(","))]
+        named = [Path(os.path.expanduser(path)) for path in filter(None, self.arguments.paths.split(","))]
         segments: list[Path] = []
         for path in named or [self.config.data_dir / "staging"]:
             found = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path] if path.exists() else []

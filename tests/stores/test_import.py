@@ -84,6 +84,7 @@ def test_what_was_stored_comes_back_from_what_was_staged(
     ("words", "code", "said"),
     [
         (["nowhere"], 2, "nowhere: there are no staged files (.jsonl.zst) that were written to their end."),
+        (["~unknown/x"], 2, "~unknown/x: there are no staged files"),
         (["text.txt"], 2, "text.txt: there are no staged files"),
         (["a/b/c/damaged.jsonl.zst", "-a", "spider=bluesky"], 4, "damaged.jsonl.zst is damaged"),
         (["a/b/c/damaged.jsonl.zst", "-a", "spider=nobody"], 2, "There is no spider 'nobody'; there are: arcgis, "),
