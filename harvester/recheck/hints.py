@@ -25,11 +25,12 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
 def not_before(hints: Hints, now: datetime) -> datetime | None:
     """Until when no look is wanted; None when there is no hint of use. `now` in UTC."""
     at = now + timedelta(seconds=min(hints.interval_s, MOST_S))
+    wanted = at if hints.interval_s > 0 else None
     if not _is_skipped(hints, at):
-        return at if hints.interval_s > 0 else None
+        return wanted
     hour = at.replace(minute=0, second=0, microsecond=0)
     later: Iterable[datetime] = (hour + timedelta(hours=number) for number in range(1, _HOURS))
-    return next((each for each in later if not _is_skipped(hints, each)), None)
+    return next((each for each in later if not _is_skipped(hints, each)), wanted)  # else no hour is left
 
 
 def _is_skipped(hints: Hints, at: datetime) -> bool:

@@ -22,7 +22,8 @@ NOW = datetime(2026, 11, 4, 10, 30, tzinfo=UTC)
         (Hints(skip_days=(2,)), datetime(2026, 11, 5, tzinfo=UTC)),
         (Hints(skip_hours=(0, 1), skip_days=(2, 3)), datetime(2026, 11, 6, 2, tzinfo=UTC)),
         (Hints(skip_hours=tuple(range(24))), None),
-        (Hints(3600, skip_days=tuple(range(7))), None),
+        (Hints(3600, skip_hours=tuple(range(24))), NOW + timedelta(hours=1)),
+        (Hints(3600, skip_days=tuple(range(7))), NOW + timedelta(hours=1)),
     ],
 )
 def test_a_look_waits_as_long_as_the_hints_say_and_not_for_ever(hints: Hints, at: datetime | None) -> None:
