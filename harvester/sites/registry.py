@@ -15,6 +15,8 @@ from harvester.sites.site_file import SiteFile
 
 MOST_KNOWN = 10_000
 """Names and hosts whose site is kept; a crawl of pictures meets many hosts."""
+UNDER_WAY = 256
+"""Addresses whose site is kept: a dozen middlewares ask for that of each request."""
 
 
 class Registry:
@@ -26,6 +28,7 @@ class Registry:
         self._packaged = packaged
         self._by_name = lru_cache(MOST_KNOWN)(self._named)
         self._by_host = lru_cache(MOST_KNOWN)(self._at)
+        self._by_url = lru_cache(UNDER_WAY)(self._of)
 
     def __iter__(self) -> Iterator[Site]:
         """All. Raises UsageError when two packaged entries have one name or one host."""
@@ -37,6 +40,9 @@ class Registry:
 
     def of(self, url: str) -> Site:
         """The site of an address: registered, or its host with all defaults."""
+        return self._by_url(url)
+
+    def _of(self, url: str) -> Site:
         try:
             parts = urlsplit(url)
             scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()[:MOST_NAME]
