@@ -6,8 +6,6 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -20,7 +18,7 @@ from redis import Redis
 from harvester.config import Config
 from harvester.frontier.operations import status
 from harvester.jobs.ledger import now
-from harvester.jobs.service import JobReport, JobService, job_service
+from harvester.jobs.service import JobReport, job_service
 from tests.crash.harvest import Harvest
 from tests.forking import run
 from tests.jobs.command import HARVESTER
@@ -70,21 +68,15 @@ class Million:
         for worker in self.workers:
             worker.command = ["crawl", "bluesky", "-a", f"job={self.job}"]
 
-    @contextmanager
-    def looking(self) -> Iterator[Callable[[], tuple[JobReport, float]]]:
-        """How far the job is, as a controller that is connected tells it, and how many seconds that took."""
+    def report(self) -> tuple[JobReport, float]:
+        """As `harvester jobs show` has it, and how many seconds that took."""
 
-        async def look(service: JobService) -> tuple[JobReport, float]:
-            began = time.perf_counter()
-            return await service.report(self.job), time.perf_counter() - began
+        async def look() -> tuple[JobReport, float]:
+            async with job_service(self.config) as service:
+                began = time.perf_counter()
+                return await service.report(self.job), time.perf_counter() - began
 
-        with asyncio.Runner() as runner:
-            connected = AsyncExitStack()
-            service = runner.run(connected.enter_async_context(job_service(self.config)))
-            try:
-                yield lambda: runner.run(look(service))
-            finally:
-                runner.run(connected.aclose())
+        return asyncio.run(look())
 
     def do(self, what: str) -> None:
         async def change() -> None:
@@ -123,16 +115,11 @@ def until(condition: Any, most_s: float = 120.0) -> float:
 def test_a_million_items_are_worked_off_by_two_workers_that_are_killed(
     tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, own_redis: str
 ) -> None:
-    with (
-        Sandbox(accounts=ITEMS, posts=5) as site,
-        Redis.from_url(own_redis) as redis,
-        ExitStack() as open_until_the_end,
-    ):
+    with Sandbox(accounts=ITEMS, posts=5) as site, Redis.from_url(own_redis) as redis:
         million = Million(site, tmp_path, mongodb, mongodb_uri, own_redis)
         million.submit(site, tmp_path)
         memory_before = redis.info("memory")["used_memory"]
         workers = million.workers
-        look = open_until_the_end.enter_context(million.looking())
         began = time.monotonic()
         for worker in workers:
             worker.start()
@@ -142,7 +129,7 @@ def test_a_million_items_are_worked_off_by_two_workers_that_are_killed(
             paused = False
             counted_at = 0.0
             while any(worker.process and worker.process.poll() is None for worker in workers):
-                report, took_s = look()
+                report, took_s = million.report()
                 looks.append((took_s, time.monotonic() - began))
                 ages.append((now() - report.job.counted_at).total_seconds() if report.job.counted_at else 0)
                 memory.append(redis.info("memory")["used_memory"] - memory_before)
