@@ -77,9 +77,10 @@ class Stubborn(Site):
 
 
 class Slow(Site):
-    """It takes its time, so that requests gather."""
+    """It answers none before as many have come as are allowed at once, and takes its time: more would gather."""
 
     async def answer(self, path: str, number: int) -> Answer:
+        await until(lambda: len(self.arrivals) >= AT_ONCE)
         await asyncio.sleep(0.3)
         return FULL
 
