@@ -64,9 +64,9 @@ class HostQueue:
         self._limits = limits
         self._pace_s = max(limits.interval_s, LEAST_INTERVAL_S)
         """Between slots; longer than this worker's own interval when another worker has a longer one."""
-        self.waiting: deque[Future[None]] = deque()
+        self.waiting: deque[Future[Slot]] = deque()
         """Requests in the order in which they came."""
-        self._impatient: WeakSet[Future[None]] = WeakSet()
+        self._impatient: WeakSet[Future[Slot]] = WeakSet()
         self.timer: TimerHandle | None = None
         self.paused_until = 0.0
         self.untold = False
@@ -85,6 +85,8 @@ class HostQueue:
         self._slots: deque[Slot] = deque()
         self._unused: list[int] = []
         """Marks of slots that need not count in the host's window."""
+        self._telling = 0
+        """How many of them the question tells whose answer is awaited."""
         self._block = 1
         self._lost = False
         """Whether a slot of the last block was not used."""
@@ -114,9 +116,9 @@ class HostQueue:
             self._drop_slots()  # they were given for a quicker one
         self._limits = limits
 
-    def join(self, again: bool = False, patient: bool = True) -> Future[None]:
+    def join(self, again: bool = False, patient: bool = True) -> Future[Slot]:
         """One more request waits; `again`: one that had its slot and could not use it."""
-        request: Future[None] = get_running_loop().create_future()
+        request: Future[Slot] = get_running_loop().create_future()
         if not patient:
             self._impatient.add(request)
         if again:
@@ -150,7 +152,7 @@ class HostQueue:
             self._drop_slots()
             return self.paused_until if self.waiting else None
         while self._slots and self._slots[0].old_at <= now:
-            self._not_used(self._slots.popleft())
+            self.not_used(self._slots.popleft())
             self._lost = True
         while self.waiting and self._slots and self._has_permit(now):
             at = max(self._slots[0].at, self._last_at + self._pace_s / 2)
@@ -158,11 +160,11 @@ class HostQueue:
                 return at
             given, request = self._slots.popleft(), self.waiting.popleft()
             if request.done():
-                self._not_used(given)
+                self.not_used(given)
             else:
                 self._under_way += 1
                 self._last_at = self._used_at = now
-                request.set_result(None)
+                request.set_result(given)
         return self._ask_again_at if self.waiting and self._ask_again_at > now else None
 
     def was_late(self, seconds: float) -> None:
@@ -253,6 +255,7 @@ class HostQueue:
     def hear(self, answer: SlotAnswer, asked_at: float, now: float) -> bool:
         """Takes in the answer. Returns whether it tells of a pause that was not known here."""
         self._is_asked = False
+        del self._unused[: self._telling]
         self._lease_until = asked_at + PERMIT_LEASE_S - _MARGIN_S
         self._permits = self._told_permits = answer.permits
         self._share = answer.share
@@ -279,16 +282,17 @@ class HostQueue:
 
     def _drop_slots(self) -> None:
         while self._slots:
-            self._not_used(self._slots.popleft())
+            self.not_used(self._slots.popleft())
 
-    def _not_used(self, slot: Slot) -> None:
+    def not_used(self, slot: Slot) -> None:
+        """The slot need not count in the host's window: no request left with it."""
         if self._limits.window_requests:
             self._unused.append(slot.mark)
 
     def _marks(self) -> str:
-        """Of slots not used since the last question."""
-        marks, self._unused = " ".join(map(str, self._unused)), []
-        return marks
+        """Of slots not used. They are told again when no answer comes."""
+        self._telling = len(self._unused)
+        return " ".join(map(str, self._unused))
 
     def _has_permit(self, now: float) -> bool:
         return self._under_way < self._permits and now < self._lease_until

@@ -98,13 +98,15 @@ class HostLimiter:
         self._serve(host)
         while True:
             try:
-                await slot
+                given = await slot
             except asyncio.CancelledError:
                 if slot.done() and not slot.cancelled() and not slot.exception():
+                    host.not_used(slot.result())
                     self.release(name)
                 raise
             if host.paused_until <= monotonic():
                 return
+            host.not_used(given)
             slot = host.join(again=True, patient=patient)  # the pause began after the slot was given
             self._serve(host)
 

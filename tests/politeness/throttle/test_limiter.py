@@ -19,7 +19,7 @@ from scrapy.utils.test import get_crawler
 from harvester.config import Config
 from harvester.exceptions import StateGone
 from harvester.politeness import host_queue, limiter
-from harvester.politeness.host_queue import HostQueue, SlotAnswer
+from harvester.politeness.host_queue import HostQueue, Slot, SlotAnswer
 from harvester.politeness.limiter import HostLimiter
 from harvester.politeness.local_limiter import Limiter, LocalLimiter
 from harvester.shutdown import RunEnding
@@ -146,6 +146,43 @@ async def test_slots_that_were_not_used_leave_room_in_the_window(join: Join, hos
     with Redis.from_url(redis_url) as redis:
         assert redis.llen(f"harvester:{{{host}}}:window") == 6
         assert 60_000 < redis.pttl(f"harvester:{{{host}}}:window") < 130_000
+
+
+@pytest.mark.parametrize(("overtaken_by", "left"), [("pause", 1), ("cancellation", 0)])
+async def test_a_slot_that_was_given_too_late_for_its_request_leaves_room_in_the_window(
+    join: Join, host: str, redis_url: str, monkeypatch: pytest.MonkeyPatch, overtaken_by: str, left: int
+) -> None:
+    """What overtakes it comes after the slot was given, and before the request hears of it."""
+    worker, serve = join(4, 8, (12, 60)), HostQueue.serve
+    overtaken: list[float] = []
+
+    def served(queue: HostQueue, now: float) -> float | None:
+        again_at = serve(queue, now)
+        if queue._under_way and not overtaken:
+            overtaken.append(now)
+            if overtaken_by == "pause":
+                queue.pause(monotonic() + 1.1)
+            else:
+                request.cancel()
+        return again_at
+
+    monkeypatch.setattr(HostQueue, "serve", served)
+    request = asyncio.create_task(worker.acquire(host))
+    await asyncio.gather(request, return_exceptions=True)
+    await worker.close()
+    with Redis.from_url(redis_url) as redis:
+        assert overtaken
+        assert redis.llen(f"harvester:{{{host}}}:window") == left
+
+
+async def test_slots_that_were_not_used_are_told_until_redis_has_answered(host: str) -> None:
+    queue = HostQueue(host, Limits(0.1, 4, 12, 60))
+    queue.not_used(Slot(1000.0, 1000.2, 5))
+    assert queue.ask(1000.3)[-1] == "5"
+    queue.not_used(Slot(1000.1, 1000.3, 6))
+    queue.hear(SlotAnswer(0, 0, 0, 100_000, 0, 0, 0, 0, 0, 1), 1000.3, 1000.4)
+    assert queue.ask(1000.5)[-1] == "6"
+    assert queue.ask(1001.0)[-1] == "6", "the connection was lost"
 
 
 async def test_the_slowest_pace_that_a_worker_knows_of_is_that_of_all(join: Join, host: str) -> None:
