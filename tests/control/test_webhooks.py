@@ -256,6 +256,7 @@ async def test_an_event_that_is_refused_is_dead_after_three_days_and_holds_up_no
         await jobs.pause(first.id)
         await jobs.pause(second.id)
         await wait(lambda: mongodb["webhook_deliveries"].count_documents({"dead_at": {"$exists": True}}) == 1)
+        await wait(lambda: mongodb["webhooks"].count_documents({"delivered": 1}) == 1)
         [known] = await webhooks.all()
         assert (known.state, known.dead, known.delivered) == ("sending", 1, 1)
         receiver.answer = lambda event: web.Response()
