@@ -204,7 +204,7 @@ async def test_one_that_fails_is_tried_until_it_is_well_and_holds_up_no_other(
         ill.secret, well.secret = added.secret, (await webhooks.add(well.url)).secret
         ill.answer = lambda event: web.Response(status=500)
         await jobs.pause(job.id)
-        await wait(lambda: len(ill.heads) > 3 and len(well.events) == 1)
+        await wait(lambda: len(ill.heads) > 3 and len(well.events) == 1 and len(waiting(mongodb)) == 1)
         failing, other = sorted(await webhooks.all(), key=lambda each: each.id != added.webhook.id)
         assert (failing.state, failing.said, failing.waiting) == ("failing", "it answered HTTP 500", 1)
         assert (other.state, other.waiting, other.delivered) == ("sending", 0, 1)
