@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -425,10 +425,14 @@ def _cancelled_meanwhile(place: Place) -> None:
         place.until(lambda: items.count_documents({}) == 1000)
         (job,) = place.mongodb["jobs"].find()
         assert place.jobs("cancel", job["_id"], "--yes").code == 0
-        os.write(pipe, numbers(1000, 2000))
+        with suppress(BrokenPipeError):  # a slow one has looked at its job only now, and ended
+            os.write(pipe, numbers(1000, 2000))
         assert process.wait(240) == 2
-        assert f"{job['_id']} was cancelled, and takes no more items. Before that, 2,000 items came" in said.read_text()
-    assert items.count_documents({"state": "skipped"}) == items.count_documents({}) == 2000
+        came = items.count_documents({"state": "skipped"})
+        told = f"{job['_id']} was cancelled, and takes no more items. Before that, {came:,} items came"
+        assert told in said.read_text()
+    assert items.count_documents({}) == came
+    assert came in (1000, 2000)
 
 
 @kind("a disk that is full")
