@@ -223,7 +223,10 @@ async def _waiting(ledgers: Ledgers) -> set[str]:
 
 
 async def test_a_priority_is_the_jobs(ledgers: Ledgers) -> None:
+    at = now()
+    ledgers.clock = lambda: at
     job, ledger = await ledgers.job(), ledgers.another()
+    at += timedelta(milliseconds=1)
     other, _ = await ledger.open_job("flat", "other")
     assert [each.id for each in await ledger.jobs_of("flat", JobState)] == [job.id, other.id]
     assert await Control(ledger).set_priority(other.id, 3)
