@@ -107,10 +107,16 @@ def mongodb_uri(_servers: Config) -> str:
     return servers.mongodb_uri(_servers)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def redis_url(_servers: Config) -> str:
-    """Address of a real Valkey."""
-    return servers.redis_url(_servers)
+    """Address of a real Valkey that is empty when a module begins.
+
+    It keeps the pauses of hosts by their ports, and a later site may get the port of an earlier one.
+    """
+    url = servers.redis_url(_servers)
+    with Redis.from_url(url) as redis:
+        redis.flushdb()
+    return url
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ import pytest
 from pymongo import MongoClient
 from pymongo.database import Database
 
+from harvester.config import Config
+from harvester.stores import servers
 from harvester.worker.egg import SOURCES
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.forking import Ran, run
@@ -53,6 +55,12 @@ def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if "harvester" not in path.name and path.suffix != ".pth":
             (folder / path.name).symlink_to(path)
     return folder
+
+
+@pytest.fixture(scope="package")
+def redis_url(_servers: Config) -> str:
+    """Address of a real Valkey."""
+    return servers.redis_url(_servers)
 
 
 @pytest.fixture(scope="package")

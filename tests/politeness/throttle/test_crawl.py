@@ -200,7 +200,7 @@ def test_the_wait_is_shown_to_those_who_watch(ran: Ran) -> None:
 
 @pytest.mark.parametrize("ending", ["SIGINT", "close_spider"])
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, redis_url: str, ending: str) -> None:
+async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, own_redis: str, ending: str) -> None:
     """And what waits neither fails nor is sent: it stays queued for a later run."""
 
     class Closing(Site):
@@ -212,7 +212,7 @@ async def test_end_of_the_run_is_not_kept_waiting_by_a_host(tmp_path: Path, redi
         urls = [f"{paused.url}/{number}" for number in range(20)]
         closing_url = f"{other.url}/last" if ending == "close_spider" else None
         plan = Plan([*urls, *([closing_url] if closing_url else [])], closing_url, {"ROBOTSTXT_OBEY": False})
-        limits = {"concurrent_per_host": "1", "requests_per_second": "20", "redis_url": redis_url}
+        limits = {"concurrent_per_host": "1", "requests_per_second": "20", "redis_url": own_redis}
         process = await start(plan, tmp_path, **limits)
         if ending == "SIGINT":
             await until(lambda: len(paused.arrivals) == 1)

@@ -102,7 +102,7 @@ def test_keys_of_a_host_expire(shared: Shared) -> None:
     assert all(0 < milliseconds <= 120_000 for milliseconds in shared.keys_left.values())
 
 
-async def test_a_pause_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis_url: str) -> None:
+async def test_a_pause_told_to_one_worker_is_kept_by_all(tmp_path: Path, own_redis: str) -> None:
     class Refusing(Gated):
         """When both are at work and no permit is free, it asks for a pause; it answers the others when that is known.
 
@@ -121,8 +121,8 @@ async def test_a_pause_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis_u
                 await until(lambda: bool(redis.hget(f"harvester:{{{self.name}}}:turns", "silent_until") != b"0"))
             return Answer()
 
-    limits = {"concurrent_per_host": str(AT_ONCE), "requests_per_second": str(PER_SECOND), "redis_url": redis_url}
-    with Redis.from_url(redis_url) as redis:
+    limits = {"concurrent_per_host": str(AT_ONCE), "requests_per_second": str(PER_SECOND), "redis_url": own_redis}
+    with Redis.from_url(own_redis) as redis:
         async with Site() as door, Refusing(door, 0.05) as site, Workers(tmp_path, **limits) as workers:
             for name in ("a", "b"):
                 await workers.add(name, {door: 1, site: 60})
@@ -134,7 +134,7 @@ async def test_a_pause_told_to_one_worker_is_kept_by_all(tmp_path: Path, redis_u
     assert all(re.search(rf"{site.name} asks to wait \d s", each.log) for each in crawled)
 
 
-async def test_permits_of_a_killed_worker_come_back(tmp_path: Path, redis_url: str) -> None:
+async def test_permits_of_a_killed_worker_come_back(tmp_path: Path, own_redis: str) -> None:
     class Holding(Site):
         """It never answers worker a."""
 
@@ -143,10 +143,10 @@ async def test_permits_of_a_killed_worker_come_back(tmp_path: Path, redis_url: s
                 await asyncio.sleep(3600)
             return Answer()
 
-    with Redis.from_url(redis_url) as redis:
+    with Redis.from_url(own_redis) as redis:
         async with (
             Holding() as site,
-            Workers(tmp_path, concurrent_per_host="2", requests_per_second="50", redis_url=redis_url) as workers,
+            Workers(tmp_path, concurrent_per_host="2", requests_per_second="50", redis_url=own_redis) as workers,
         ):
             await workers.add("a", {site: 5})
             await until(lambda: len(times(site, "a")) == 2)
@@ -193,11 +193,11 @@ async def test_end_of_the_run_is_not_kept_waiting_by_redis(tmp_path: Path) -> No
     assert {result.error for result in crawled.results if result.status != 200} <= {"RunEnding"}
 
 
-async def test_a_redis_that_refuses_the_login_ends_the_run(tmp_path: Path, redis_url: str) -> None:
+async def test_a_redis_that_refuses_the_login_ends_the_run(tmp_path: Path, own_redis: str) -> None:
     """Nobody is asked meanwhile."""
     async with Site() as site:
         plan = Plan([f"{site.url}/{number}" for number in range(3)], settings=SETTINGS)
-        crawled = await crawl(plan, tmp_path, redis_url=redis_url.replace("//:", "//nobody:wrong"))
+        crawled = await crawl(plan, tmp_path, redis_url=own_redis.replace("//:", "//nobody:wrong"))
     assert crawled.stats["finish_reason"] == "service_error"
     assert crawled.stats["harvester/exit_code"] == 3
     assert "Redis refuses harvester" in crawled.log

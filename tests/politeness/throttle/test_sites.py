@@ -31,13 +31,13 @@ def in_order(*sites: Site) -> list[float]:
     return sorted(arrival.at for site in sites for arrival in site.arrivals)
 
 
-async def test_no_window_of_a_site_ever_holds_more_than_its_entry_allows(tmp_path: Path, redis_url: str) -> None:
+async def test_no_window_of_a_site_ever_holds_more_than_its_entry_allows(tmp_path: Path, own_redis: str) -> None:
     """Wherever it begins; with two workers, and over all hosts of the site together."""
     most, window_s, each = 12, 3.0, 7
     async with Site() as one, Site() as other, Site() as free:
         sites_dir = entry(tmp_path, f"w{one.name.rpartition(':')[2]}", [one, other], f"window_requests = {most}",
                           f"window_s = {window_s}", "requests_per_second = 25")  # fmt: skip
-        async with Workers(tmp_path, redis_url=redis_url, sites_dir=sites_dir, **QUICK) as workers:
+        async with Workers(tmp_path, redis_url=own_redis, sites_dir=sites_dir, **QUICK) as workers:
             for name in ("a", "b"):
                 await workers.add(name, {one: each, other: each, free: 3 * each})
             crawled = await workers.end_all()
@@ -49,7 +49,7 @@ async def test_no_window_of_a_site_ever_holds_more_than_its_entry_allows(tmp_pat
     assert free.arrivals[-1].at < together[-1], "and nobody else was held back"
 
 
-async def test_hosts_of_one_site_share_its_rate_and_its_permits(tmp_path: Path, redis_url: str) -> None:
+async def test_hosts_of_one_site_share_its_rate_and_its_permits(tmp_path: Path, own_redis: str) -> None:
     class Slow(Site):
         async def answer(self, path: str, number: int) -> Answer:
             at_once.append(one.at_once + other.at_once)
@@ -62,7 +62,7 @@ async def test_hosts_of_one_site_share_its_rate_and_its_permits(tmp_path: Path, 
         sites_dir = entry(tmp_path, name, [one, other], "requests_per_second = 10", "concurrency = 2")
         urls = [f"{site.url}/{number}" for number in range(12) for site in (one, other)]
         crawled = await crawl(
-            Plan(urls, settings=SETTINGS), tmp_path, redis_url=redis_url, sites_dir=sites_dir, **QUICK
+            Plan(urls, settings=SETTINGS), tmp_path, redis_url=own_redis, sites_dir=sites_dir, **QUICK
         )
     assert [result.status for result in crawled.results] == [200] * 24
     together = in_order(one, other)
@@ -144,7 +144,7 @@ async def test_a_site_that_answers_slower_is_asked_less_often_and_then_as_before
     assert f"{site.name} is asked every 0.05 s again" in crawled.log
 
 
-async def test_what_a_site_says_slows_down_before_it_has_to_refuse(tmp_path: Path, redis_url: str) -> None:
+async def test_what_a_site_says_slows_down_before_it_has_to_refuse(tmp_path: Path, own_redis: str) -> None:
     """It allows 20 requests in 4 seconds, counted in windows that begin whenever they do, and says so as draft 11."""
     most, window_s = 20, 4
 
@@ -168,13 +168,13 @@ async def test_what_a_site_says_slows_down_before_it_has_to_refuse(tmp_path: Pat
 
     async with Counting() as site:
         plan = Plan([f"{site.url}/{number}" for number in range(50)], settings=SETTINGS)
-        crawled = await crawl(plan, tmp_path, redis_url=redis_url, **QUICK)
+        crawled = await crawl(plan, tmp_path, redis_url=own_redis, **QUICK)
     assert [result.status for result in crawled.results] == [200] * 50
     assert site.refused == 0
     assert crawled.stats[f"harvester/interval/{site.name}"] >= window_s / most
 
 
-async def test_plain_scrapy_asks_on_where_harvester_pauses(tmp_path: Path, redis_url: str) -> None:
+async def test_plain_scrapy_asks_on_where_harvester_pauses(tmp_path: Path, own_redis: str) -> None:
     """The same spider at the same site, which asks for a pause of three seconds."""
     pause_s = 3
 
@@ -195,7 +195,7 @@ async def test_plain_scrapy_asks_on_where_harvester_pauses(tmp_path: Path, redis
     urls = [f"/{number}" for number in range(20)]
     async with Refusing() as site:
         plan = Plan([site.url + url for url in urls], settings=SETTINGS)
-        limits = {"concurrent_per_host": "1", "requests_per_second": "20", "redis_url": redis_url}
+        limits = {"concurrent_per_host": "1", "requests_per_second": "20", "redis_url": own_redis}
         crawled = await crawl(plan, tmp_path, **limits)
     assert [result.status for result in crawled.results] == [200] * 20
     assert site.during == 0
