@@ -7,7 +7,8 @@ its end, and the seconds from the first page to the last. The sides:
 
 stock      Scrapy's own settings and scrapy-redis as its manual sets it up, but for the log level
 tuned      the same scheduler with what harvester sets for speed: uvloop, aiohttp, few tasks, quiet logs
-harvester  harvester's settings and pipelines
+frontier   harvester's settings without its pipelines: as on the sides above, records are kept nowhere
+harvester  harvester's settings and pipelines: records are staged and stored in MongoDB
 """
 
 import json
@@ -108,11 +109,13 @@ def settings_of(side: str) -> Settings:
         return Settings(STOCK | {"REDIS_URL": os.environ["REDIS_URL"]} | speed)
     settings = Settings()
     settings.setmodule(module, priority="project")
+    if side == "frontier":
+        settings.set("ITEM_PIPELINES", {}, priority="cmdline")
     return settings
 
 
 if __name__ == "__main__":
     _, _side, _sites = sys.argv
     process = AsyncCrawlerProcess(settings_of(_side))
-    process.crawl(Tree if _side == "harvester" else Pages, sites=_sites)
+    process.crawl(Pages if _side in ("stock", "tuned") else Tree, sites=_sites)
     process.start()

@@ -3,8 +3,8 @@
     python -m tests.bench.frontier [rounds]
 
 Three sides take turns in each round, each in a process of its own, without and with 5 ms added to every round trip to
-Redis: see tests/bench/crawl.py. harvester also crawls politely, which several processes of stock scrapy-redis cannot do
-together. Exit code 1 when harvester misses one of the targets below.
+Redis: see tests/bench/crawl.py. None of them keeps the records. harvester, which does, also crawls politely: several
+processes of stock scrapy-redis cannot do that together. Exit code 1 when the frontier misses one of the targets below.
 """
 
 import json
@@ -32,11 +32,11 @@ LONGEST_S = 600
 """For one crawl."""
 DELAY_MS = 5.0
 PAIRS, PAIR_PAGES = 8, 8000
-"""Crawls by which harvester is slowed by the delay: one without and one with it, in turns first. Each takes about 20 s:
-what the machine does beside lasts for less, and a median of so many repeats where one of three short ones did not."""
+"""Crawls by which the frontier is slowed by the delay: one without and one with it, in turns first. Each takes some
+seconds, in which the machine does much else: a median of so many repeats where one of three short ones did not."""
 SITES, PER_SECOND, POLITE_PAGES = 20, 8, 2000
 """Of the polite crawl: sites, requests a second for each by default, pages."""
-SIDES = ("stock", "tuned", "harvester")
+SIDES = ("stock", "tuned", "frontier")
 LEAST_CPU_RATIO = 1.5
 MOST_SLOWER = 0.05
 MOST_ROUND_TRIPS = 0.3
@@ -135,7 +135,7 @@ def main(rounds: int = ROUNDS) -> int:
         for number in range(1, rounds + 1):
             for side in SIDES:
                 near[side].append(bench.crawl(side, 0, PAGES))
-                far[side].append(bench.crawl(side, DELAY_MS, PAGES if side == "harvester" else SLOW_PAGES))
+                far[side].append(bench.crawl(side, DELAY_MS, PAGES if side == "frontier" else SLOW_PAGES))
             said = (
                 f"{side} {near[side][-1].pages_per_second:.0f} and {far[side][-1].pages_per_second:.0f}"
                 for side in SIDES
@@ -143,9 +143,9 @@ def main(rounds: int = ROUNDS) -> int:
             print(f"round {number}, pages a second at 0 and {DELAY_MS:.0f} ms: {', '.join(said)}", flush=True)
         for number in range(PAIRS):
             delays = (0, DELAY_MS) if number % 2 else (DELAY_MS, 0)
-            pairs.append({delay: bench.crawl("harvester", delay, PAIR_PAGES) for delay in delays})
+            pairs.append({delay: bench.crawl("frontier", delay, PAIR_PAGES) for delay in delays})
             quick, slow = (pairs[-1][delay].pages_per_second for delay in (0, DELAY_MS))
-            print(f"pair {number + 1}, pages a second: harvester {quick:.0f} and {slow:.0f}", flush=True)
+            print(f"pair {number + 1}, pages a second: frontier {quick:.0f} and {slow:.0f}", flush=True)
         polite = bench.crawl("harvester", 0, POLITE_PAGES, SITES, PER_SECOND)
     failed = report(near, far, pairs)
     print(
@@ -167,12 +167,12 @@ def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]], pairs: lis
 
     def slower(side: str) -> float:
         both = list(zip(near[side], far[side], strict=True))
-        if side == "harvester":
+        if side == "frontier":
             both = [(pair[0], pair[DELAY_MS]) for pair in pairs]
         return 1 - statistics.median(b.pages_per_second / a.pages_per_second for a, b in both)
 
     print(f"\nThe frontier beside stock scrapy-redis ({PAGES} small pages, median of {len(near['stock'])} rounds)")
-    print(f"  {'':44}{'stock':>12}{'stock, tuned':>14}{'harvester':>12}")
+    print(f"  {'':44}{'stock':>12}{'stock, tuned':>14}{'frontier':>12}")
     row("pages for each second of CPU", median(near, "pages_per_cpu_second"), ".0f")
     row("pages a second", median(near, "pages_per_second"), ".0f")
     row(f"pages a second, round trips {DELAY_MS:.0f} ms longer", median(far, "pages_per_second"), ".0f")
@@ -182,13 +182,13 @@ def report(near: dict[str, list[Crawl]], far: dict[str, list[Crawl]], pairs: lis
     row("Redis's own CPU for each page, ms", median(near, "redis_cpu_ms_per_page"), ".3f")
     ratio = statistics.median(
         ours.pages_per_cpu_second / stock.pages_per_cpu_second
-        for ours, stock in zip(near["harvester"], near["stock"], strict=True)
+        for ours, stock in zip(near["frontier"], near["stock"], strict=True)
     )
-    trips = max(crawl.round_trips_per_page for crawl in near["harvester"] + far["harvester"])
+    trips = max(crawl.round_trips_per_page for crawl in near["frontier"] + far["frontier"])
     print(f"  pages for each second of CPU, beside stock: {ratio:.2f} (at least {LEAST_CPU_RATIO} is wanted)")
-    print(f"  slower by {slower('harvester'):.1%} (median of {len(pairs)} pairs; at most {MOST_SLOWER:.0%} is wanted)")
+    print(f"  slower by {slower('frontier'):.1%} (median of {len(pairs)} pairs; at most {MOST_SLOWER:.0%} is wanted)")
     print(f"  at most {trips:.2f} round trips a page (at most {MOST_ROUND_TRIPS} is wanted)")
-    return int(ratio < LEAST_CPU_RATIO or slower("harvester") > MOST_SLOWER or trips > MOST_ROUND_TRIPS)
+    return int(ratio < LEAST_CPU_RATIO or slower("frontier") > MOST_SLOWER or trips > MOST_ROUND_TRIPS)
 
 
 if __name__ == "__main__":
