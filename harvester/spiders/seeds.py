@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harvester.exceptions import UsageError
+from harvester.parsers.decoding import certain_encoding
 
 _handle = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 _did = re.compile(r"did:plc:[a-z2-7]{24}|did:(?!plc:)[a-z]+:[A-Za-z0-9._:%-]*[A-Za-z0-9._-]")
@@ -91,8 +92,11 @@ class Seeds:
             yield from self._inline
             return
         try:
-            with self._path.open(encoding="utf-8-sig", errors="replace") as lines:
-                yield from lines
+            with self._path.open("rb") as file:
+                encoding = certain_encoding(file.read(4)) or "utf-8"
+            with self._path.open(encoding=encoding, errors="replace") as lines:
+                for line in lines:
+                    yield line.removeprefix("\ufeff")
         except OSError as error:
             raise UsageError(f"The file of seeds {self._path} cannot be read: {error.strerror}.") from None
 

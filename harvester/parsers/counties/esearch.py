@@ -14,6 +14,7 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.encoding import as_utf8
 from harvester.parsers.counties.html import lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
@@ -204,6 +205,6 @@ def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
 
 def _decode(body: bytes, kind: type[_Answer]) -> _Answer:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(as_utf8(body), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"it is no answer of a search: {error}") from None

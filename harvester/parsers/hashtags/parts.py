@@ -13,6 +13,7 @@ from msgspec import Raw
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Record, Reject
 from harvester.items.trend import Hashtag, Trend, is_of_tag, normal_tag
+from harvester.parsers.decoding import as_utf8
 from harvester.parsers.json_values import MOST_INT
 
 BAD = (InvalidRecordError, ParseError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
@@ -63,7 +64,7 @@ def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build:
 
 def rows_of(body: bytes, *path: str) -> list[Raw]:
     """The list at this path of a JSON answer, each row as its bytes. Raises ParseError."""
-    value: Any = Raw(body.removeprefix(b"\xef\xbb\xbf"))
+    value: Any = Raw(as_utf8(body, prefers_utf8=True))
     try:
         for name in path:
             value = msgspec.json.decode(value, type=dict[str, Raw])[name]
@@ -77,7 +78,7 @@ def rows_of(body: bytes, *path: str) -> list[Raw]:
 def object_of(body: bytes) -> Row:
     """A JSON answer that is an object. Raises ParseError."""
     try:
-        return msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"), type=Row)
+        return msgspec.json.decode(as_utf8(body, prefers_utf8=True), type=Row)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"the answer is no such JSON: {error}") from None
 

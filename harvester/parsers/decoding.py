@@ -1,0 +1,82 @@
+"""Decides the encoding of a text that came as bytes. Whoever reads text asks here, whatever kind of document it is."""
+
+import codecs
+from functools import lru_cache
+
+from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom, to_unicode
+
+_UTF8 = "utf-8"
+_ANSI = "cp1252"
+"""Windows calls it ANSI: what old servers and programs send when they do not say what they send."""
+_ZEROS = (
+    (b"\0\0\0.", "utf-32-be"),
+    (b".\0\0\0", "utf-32-le"),
+    (b"\0.\0.", "utf-16-be"),
+    (b".\0.\0", "utf-16-le"),
+)
+"""Where the zero bytes of the first ASCII characters stand (XML, appendix F.1)."""
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
+"""Codecs of Python that a server can name, and that are no charsets."""
+
+
+def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
+    """Returns Python's name of the encoding of a text.
+
+    A byte order mark decides, then the charset of the answer's Content-Type, then the document's own XML declaration
+    or meta element, as in browsers. Without any of them the text is UTF-8 if it can be, else Windows-1252.
+    `prefers_utf8` is for kinds that are UTF-8 by their standard, like JSON and robots.txt, and for servers whose
+    declarations are known to be wrong: a text that can be UTF-8 is UTF-8 then, whatever is declared.
+    """
+    if certain := certain_encoding(body):
+        return certain
+    declared = _charset(http_content_type_encoding(content_type))
+    if declared and declared.startswith(("utf-16", "utf-32")):  # the text has no mark, and may be of another encoding
+        declared = (declared if declared[6:] else f"{declared}-le") if b"\0" in body else _UTF8
+    # That a declaration could be read as ASCII proves that the text is not UTF-16.
+    elif not declared and (declared := _charset(html_body_declared_encoding(body))):
+        declared = _UTF8 if declared.startswith(("utf-16", "utf-32")) else declared
+    if declared and not (prefers_utf8 and _is_utf8(body) and not declared.startswith(("iso2022", "hz"))):
+        return declared
+    return _UTF8 if _is_utf8(body) else _ANSI
+
+
+def decode_text(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
+    """Returns the text without its byte order mark. A byte that cannot be read becomes U+FFFD and costs no more."""
+    return to_unicode(body, encoding_of(body, content_type, prefers_utf8=prefers_utf8)).removeprefix("\ufeff")
+
+
+def as_utf8(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> bytes:
+    """Returns the same text for parsers that take bytes. An XML or HTML parser must be told that it is UTF-8."""
+    encoding = encoding_of(body, content_type, prefers_utf8=prefers_utf8)
+    if encoding == _UTF8 and _is_utf8(body):
+        return body.removeprefix(codecs.BOM_UTF8)
+    return to_unicode(body, encoding).removeprefix("\ufeff").encode()
+
+
+_ZERO_OR_DOT = b"\0" + b"." * 255
+
+
+def certain_encoding(start: bytes) -> str | None:
+    """Returns the encoding that the first four bytes alone tell: by a mark, or by the zeros of UTF-16 and UTF-32."""
+    pattern = start[:4].translate(_ZERO_OR_DOT)
+    return read_bom(start)[0] or next((encoding for zeros, encoding in _ZEROS if zeros == pattern), None)
+
+
+@lru_cache(maxsize=256)
+def _charset(encoding: str | None) -> str | None:
+    """None for what Python has a codec for that makes no text of bytes, like base64."""
+    if encoding is None or encoding in _NO_CHARSETS:
+        return None
+    try:
+        b"a".decode(encoding, "replace")
+    except LookupError:
+        return None
+    return encoding
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
