@@ -36,6 +36,9 @@ class CountyRecord(Record, frozen=True, kw_only=True):
     """See `normalized`."""
     labels: dict[str, str] = {}  # noqa: RUF012
     """Field -> the column that it was read from, as the source calls it; several are joined by ` + `."""
+    unread: dict[str, str] = {}  # noqa: RUF012
+    """Field that the source shows and whose meaning is not certain -> what it shows, and why it was not read:
+    `02/30/2020: there is no such day`."""
 
 
 class Property(CountyRecord, frozen=True, kw_only=True):

@@ -154,14 +154,14 @@ def test_what_several_datalets_say_is_one_parcel() -> None:
 
 def test_sales_of_one_day_are_told_apart_and_a_line_that_is_no_sale_stays_with_the_property() -> None:
     header = ["Date", "Price", "Instrument No."]
-    lines = [["01-JAN-2020", "$5", ""], ["01-JAN-2020", "$7", ""], ["01-JAN-2020", "$7", ""], ["", "$0", "123"]]
+    lines = [["01-JAN-2020", "$5", ""], ["01-JAN-2020", "$7", ""], ["01-JAN-2020", "$7", ""], ["", "$0", ""]]
     recent = Section("Most Recent Transfer", [("Transfer Date", ["JAN-02-2020"]), ("Transfer Price", ["$9"])])
     deed = Section("Transfers", [], header, [["02-JAN-2020", "$9", "77"]])
     sections = [Section("Parcel", [("Address", ["1 ELM"])]), Section("Sales", [], header, lines), recent, deed]
     found = records_of(ParcelPage("7", 0, sections), OHIO, SEEN)
     sales = {sale.transfer: sale.sale_price for sale in of_kind(found, Sale)}
     assert sales == {"2020-01-01": 5, "2020-01-01#2": 7, "2020-01-02/77": 9}
-    assert of_kind(found, Property)[0].others["Sales"][3] == {"Price": "$0", "Instrument No.": "123"}
+    assert of_kind(found, Property)[0].others["Sales"][3] == {"Price": "$0"}
 
 
 def test_payments_of_a_year_add_up_and_other_lines_of_it_are_not_mistaken_for_the_bill() -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
-from harvester.items.property import Assessment, CountyRecord, Sale
+from harvester.items.property import Assessment, CountyRecord, Property, Sale
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.labels import Label, label_of
@@ -182,14 +182,19 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     found = _at_sides(page, source, provenance, raw)
     if found.rejects:
         return found
+    unread: dict[str, str] = {}
     for section in page.sections:
         for row in _above(section, page):
             part = layout_of(tuple(row.columns), source)
             rows = Rows()
-            part.read(row.cells, raw, provenance, rows)
-            wanted = Sale if _is_of_sales(section.title) else Assessment
+            is_transfer = bool(_is_of_sales(section.title))
+            part.read(row.cells, raw, provenance, rows, is_transfer=is_transfer)
+            wanted = Sale if is_transfer else Assessment
             found.records += [record for record in rows.records if isinstance(record, wanted)]
+            unread |= _unread_values(rows.records)
             found.rejects += rows.rejects
+    if unread:
+        found.records[0] = replace(found.records[0], unread={**unread, **found.records[0].unread})
     of = {**identity(source, page.parcel_id), "provenance": provenance, "raw": raw}
     try:
         bills = bills_of(_tax_sections(page), page.tax_year, page.pdf_url, of)
@@ -198,6 +203,12 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         bills = []
     found.records = [*_merged(found.records), *bills]
     return found
+
+
+def _unread_values(records: Iterable[CountyRecord]) -> dict[str, str]:
+    """The amounts of a line of which none was read."""
+    parcels = (record for record in records if isinstance(record, Property))
+    return {field: reason for each in parcels for field, reason in each.unread.items() if " of " in field}
 
 
 def _said(page: ParcelPage) -> Iterator[tuple[str, str]]:
@@ -330,7 +341,7 @@ def _merged(records: Iterable[CountyRecord]) -> list[CountyRecord]:
     sales = [record for record in records if isinstance(record, Sale)]
     for record in records:
         key = record.key
-        if isinstance(record, Sale) and record.transfer == str(record.sale_date):
+        if isinstance(record, Sale) and record.sale_date and record.transfer == str(record.sale_date):
             known = [each for each in sales if each.sale_date == record.sale_date and each.transfer != record.transfer]
             if len(known) == 1 and record.sale_price in (None, known[0].sale_price):
                 key = known[0].key

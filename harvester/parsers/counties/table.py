@@ -1,5 +1,6 @@
 """Rows of a published table of parcels, as records. Columns are found by their labels, never by their position."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -15,6 +16,7 @@ from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
+from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -24,6 +26,7 @@ MOST_ROWS = 10**8
 """Of a table; the largest ones, of whole states, have a seventh of that. Each page of it becomes an item of a job."""
 _SEVERAL = " + "
 """Between the names of columns that make one value."""
+_words = re.compile(r"[^\W_]+").findall
 Row = Mapping[str, Any]
 
 
@@ -125,9 +128,9 @@ class Layout:
 
     def shown(self, rows: Sequence[Row], *, names_all: bool) -> Columns:
         """What a page shows of the table. `names_all`: it names all columns, also those without a value."""
-        numbers = [name for field, name in self._property.items() if field in _OF_PROPERTY]
-        numbers += [name for columns in self._assessments.values() for name in columns.values()]
-        numbers += [columns["sale_price"] for columns in self._sales.values() if "sale_price" in columns]
+        numbers = [name for field, names in self._property.items() if field in _OF_PROPERTY for name in names]
+        numbers += [name for columns in self._assessments.values() for names in columns.values() for name in names]
+        numbers += [name for columns in self._sales.values() for name in columns.get("sale_price", ())]
         kinds = dict.fromkeys(numbers, _is_number) | dict.fromkeys(self._lines["owner_names"], _is_name)
         said = {name: column.kind for name, column in self._columns.items() if column.kind}
         return Columns.of(self._columns if names_all else (), kinds, rows)._replace(kinds=said)
@@ -137,8 +140,8 @@ class Layout:
         parts = [values.text(row.get(name)) for name in self.of_parcel_id]
         return None if None in parts else " ".join(filter(None, parts))
 
-    def read(self, row: Row, raw: bytes, provenance: Provenance, into: Rows) -> None:
-        """Adds what a row says."""
+    def read(self, row: Row, raw: bytes, provenance: Provenance, into: Rows, *, is_transfer: bool = False) -> None:
+        """Adds what a row says. `is_transfer`: it is one of a table of sales."""
         into.number += 1
         parcel_id = self.parcel_id(row)
         if parcel_id is None:
@@ -147,38 +150,43 @@ class Layout:
         into.parcel_ids.add(parcel_id)
         of = {**identity(self.source, parcel_id), "provenance": provenance, "raw": raw}
         try:
-            into.records += self._records(row, of)
+            into.records += self._records(row, of, is_of_transfer if is_transfer else is_sale)
         except InvalidRecordError as error:
             into.rejects.append(Reject(Property.KIND, str(error), parcel_id, raw, provenance.url))
 
-    def _records(self, row: Row, of: dict[str, Any]) -> list[CountyRecord]:
+    def _records(self, row: Row, of: dict[str, Any], is_kept: "_IsKept") -> list[CountyRecord]:
         used = set(self.of_parcel_id)
         reading = _Reading(row, self._columns, used)
-        tax_year = values.year(row.get(self._property.get("tax_year", "")))
+        years = (values.year(row.get(name)) for name in self._property.get("tax_year", ()))
+        tax_year = next(filter(None, years), None)
         records: list[CountyRecord] = []
+        unread: dict[str, str] = {}
         for stage, columns in self._assessments.items():
-            found = reading.fields(columns, lambda field: values.money)
-            if found.values:
-                roll = "-".join(filter(None, (str(tax_year or UNDATED), stage)))
+            found = reading.fields(columns, lambda field: values.read_money)
+            roll = "-".join(filter(None, (str(tax_year or UNDATED), stage)))
+            if not found.values:
+                unread |= {f"{field} of {roll}": reason for field, reason in found.unread.items()}
+            else:
                 records.append(
                     Assessment(
                         **of,
                         **found.values,
                         labels=found.labels,
+                        unread=found.unread,
                         roll=roll,
                         tax_year=tax_year,
                         stage=stage,
                         currency=CURRENCY,
                     )
                 )
-        records += self._sales_of(reading, of)
-        return [self._property_of(reading, of), *records]
+        records += self._sales_of(reading, of, is_kept)
+        return [self._property_of(reading, of, unread), *records]
 
-    def _property_of(self, reading: "_Reading", of: dict[str, Any]) -> Property:
+    def _property_of(self, reading: "_Reading", of: dict[str, Any], unread: dict[str, str]) -> Property:
         found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
         lines = {field: reading.lines(names) for field, names in self._lines.items()}
-        owners = lines["owner_names"] + lines["more_owners"]
-        mailing = lines["mailing"]
+        owners, agents = _owners(lines["owner_names"] + lines["more_owners"], found.unread)
+        mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         if mailing and (place := reading.lines(self._mailing_place)):
             mailing = [*mailing, (_place(reading, self._mailing_place), _joined(place))]
         for field, parts in {"owner_names": owners, "legal_description": lines["legal_description"]}.items():
@@ -199,18 +207,28 @@ class Layout:
             **of,
             **found.values,
             labels=found.labels,
+            unread={**unread, **found.unread},
             owner_names=tuple(text for text, _ in owners),
             alt_parcel_ids=ids,
             others=reading.others(),
         )
 
-    def _sales_of(self, reading: "_Reading", of: dict[str, Any]) -> Iterator[Sale]:
+    def _sales_of(self, reading: "_Reading", of: dict[str, Any], is_kept: "_IsKept") -> Iterator[Sale]:
         for columns in self._sales.values():
-            found = reading.fields(columns, lambda field: _OF_SALE.get(field, values.text), is_kept=is_sale)
+            found = reading.fields(columns, lambda field: _OF_SALE.get(field, values.text), is_kept)
             said = found.values
-            if not said:
+            if not said and not found.unread:
                 continue
-            yield Sale(**of, **said, labels=found.labels, transfer=transfer_of(said), currency=CURRENCY)
+            if "sale_date" in found.unread and (year := values.year(reading.shown(found.labels["sale_date"]))):
+                said.setdefault("sale_year", year)
+            yield Sale(
+                **of,
+                **said,
+                labels=found.labels,
+                unread=found.unread,
+                transfer=transfer_of(said, found.unread),
+                currency=CURRENCY,
+            )
 
     # Which column is which ------------------------------------------------------------------------------------
 
@@ -237,16 +255,20 @@ class Layout:
         names = list(self._columns)
         return ", ".join(names[:MOST_COLUMNS_NAMED]) + (", ..." if len(names) > MOST_COLUMNS_NAMED else "")
 
-    def _found(self, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-        """Field -> column, of those that there are."""
-        found = {field: self._column(of) for field, of in wanted.items()}
-        return {field: name for field, name in found.items() if name}
+    def _found(self, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+        """Field -> its columns, the likeliest first, of the fields that have any."""
+        found = {field: self._candidates(of) for field, of in wanted.items()}
+        return {field: names for field, names in found.items() if names}
 
     def _column(self, wanted: Iterable[str]) -> str | None:
-        for label in wanted:
-            if (numbered := self._by_label.get(label)) and (name := numbered.get(0) or numbered.get(1)):
-                return name
-        return next((self._by_alias[label] for label in wanted if label in self._by_alias), None)
+        return next(iter(self._candidates(wanted)), None)
+
+    def _candidates(self, wanted: Iterable[str]) -> list[str]:
+        """The columns that have one of these labels, else the first that people call so."""
+        wanted = list(wanted)
+        numbered = [self._by_label.get(label, {}) for label in wanted]
+        found = [name for each in numbered if (name := each.get(0) or each.get(1))]
+        return found or [self._by_alias[label] for label in wanted if label in self._by_alias][:1]
 
     def _numbered(self, wanted: Iterable[str]) -> list[str]:
         """The columns of the first label that there is, in the order of their numbers."""
@@ -255,38 +277,51 @@ class Layout:
                 return [numbered[number] for number in sorted(numbered)]
         return [name for label in wanted if (name := self._by_alias.get(label))][:1]
 
-    def _sale_columns(self) -> dict[int, dict[str, str]]:
-        """Number of a sale -> field -> column."""
-        sales: dict[int, dict[str, str]] = {}
+    def _sale_columns(self) -> dict[int, dict[str, list[str]]]:
+        """Number of a sale -> field -> its columns, the likeliest first."""
+        sales: dict[int, dict[str, list[str]]] = {}
         for field, wanted in labels.SALE.items():
             for label in wanted:
                 for number, name in self._by_label.get(label, {}).items():
-                    sales.setdefault(number, {}).setdefault(field, name)
+                    sales.setdefault(number, {}).setdefault(field, []).append(name)
             by_alias = self._column(wanted) if not any(field in of for of in sales.values()) else None
             if by_alias:
-                sales.setdefault(0, {})[field] = by_alias
+                sales.setdefault(0, {})[field] = [by_alias]
         return dict(sorted(sales.items()))
 
 
 class _Found(NamedTuple):
     values: dict[str, Any]
     labels: dict[str, str]
+    unread: dict[str, str]
 
 
+_IsKept = Callable[[Mapping[str, Any]], bool]
 _OF_PROPERTY: Mapping[str, Callable[[Any], Any]] = {
-    "tax_year": values.year,
-    "acres": values.real,
-    "gis_acres": values.real,
-    "year_built": values.year,
-    "effective_year_built": values.year,
-    "living_area_sqft": values.real,
+    "tax_year": values.read_year,
+    "acres": values.read_acres,
+    "gis_acres": values.read_acres,
+    "year_built": values.read_year,
+    "effective_year_built": values.read_year,
+    "living_area_sqft": values.read_square_feet,
 }
 _OF_SALE: Mapping[str, Callable[[Any], Any]] = {
-    "sale_date": values.iso_date,
-    "recording_date": values.iso_date,
-    "sale_year": values.year,
-    "sale_price": values.money,
+    "sale_date": values.read_date,
+    "recording_date": values.read_date,
+    "sale_year": values.read_year,
+    "sale_price": values.read_money,
+    "book": values.reference,
+    "page": values.reference,
+    "instrument_number": values.reference,
 }
+
+
+class _UnreadColumn(Exception):
+    """A column whose value is not certain. Raised by `_Reading`."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        super().__init__(column, reason)
+        self.column, self.reason = column, reason
 
 
 class _Reading:
@@ -299,25 +334,51 @@ class _Reading:
 
     def fields(
         self,
-        columns: Mapping[str, str],
+        columns: Mapping[str, Sequence[str]],
         reader: Callable[[str], Callable[[Any], Any]],
-        is_kept: Callable[[Mapping[str, Any]], bool] = bool,
+        is_kept: _IsKept = bool,
     ) -> _Found:
-        """What could be read; nothing when it is not kept."""
-        found, called = {}, {}
-        for field, name in columns.items():
-            value = self._row.get(name)
-            read = reader(field)
-            if read is values.iso_date:
-                value = values.iso_date(value, is_epoch=self._columns[name].is_date)
-            else:
-                value = read(value)
+        """What could be read, and what could not be; nothing when it is not kept."""
+        found, called, unread = {}, {}, {}
+        for field, names in columns.items():
+            try:
+                name, value = self._first(names, reader(field))
+            except _UnreadColumn as error:
+                called[field], unread[field] = error.column, error.reason
+                continue
             if value is not None:
                 found[field], called[field] = value, name
-        if not is_kept(found):
-            return _Found({}, {})
-        self._used.update(called.values())
-        return _Found(found, called)
+        if not is_kept({**unread, **found}):
+            return _Found({}, {}, {})
+        self._used.update(called[field] for field in found)
+        return _Found(found, called, unread)
+
+    def _first(self, names: Sequence[str], read: Callable[[Any], Any]) -> tuple[str, Any]:
+        """The first column with a value. One that is 0 is taken only if no other has more to say.
+
+        Raises _UnreadColumn: what another column says instead is not asked.
+        """
+        zero: tuple[str, Any] = ("", None)
+        for name in names:
+            shown = self._row.get(name)
+            if shown is None:
+                continue
+            try:
+                if read is values.read_date:
+                    value = values.read_date(shown, is_epoch=self._columns[name].is_date)
+                else:
+                    value = read(shown)
+            except values.Unreadable as error:
+                raise _UnreadColumn(name, values.why_unread(shown, error)) from None
+            if value:
+                return name, value
+            if value is not None and zero[1] is None:
+                zero = name, value
+        return zero
+
+    def shown(self, name: str) -> Any:
+        """What a column holds, as it came."""
+        return self._row.get(name)
 
     def text(self, name: str | None) -> str | None:
         """The text of a column."""
@@ -385,12 +446,38 @@ def is_sale(said: Mapping[str, Any]) -> bool:
     return any(name in said for name in ("sale_date", "sale_year", "recording_date")) or bool(said.get("sale_price"))
 
 
-def transfer_of(said: Mapping[str, Any]) -> str:
-    """What tells a sale from others of its parcel: its date, or year, and the deed's number, as far as it says them."""
-    when = said.get("sale_date") or said.get("recording_date") or said.get("sale_year") or UNDATED
+def is_of_transfer(said: Mapping[str, Any]) -> bool:
+    """Whether a row of a table of sales is one: it is also when it has the number of a deed alone, and a price of 0."""
+    return is_sale(said) or any(name in said for name in ("instrument_number", "book"))
+
+
+def transfer_of(said: Mapping[str, Any], unread: Mapping[str, str] | None = None) -> str:
+    """What tells a sale from others of its parcel: its date, or year, and the deed's number, as far as it says them.
+
+    A date that was not read stands there as it is shown.
+    """
+    when = said.get("sale_date") or said.get("recording_date")
+    if not when and (shown := (unread or {}).get("sale_date", "").rpartition(": ")[0]):
+        when = "-".join([UNDATED, *_words(shown)])
+    when = when or said.get("sale_year") or UNDATED
     book = f"{said['book']}-{said['page']}" if "book" in said and "page" in said else ""
     deed = "_".join(str(said.get("instrument_number") or book).split())
     return f"{when}/{deed}" if deed else str(when)
+
+
+def _owners(
+    shown: Sequence[tuple[str, str]], unread: dict[str, str]
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The names among the lines of owners, and the agents and addresses, each with its column.
+
+    A notice in place of a name is added to `unread`.
+    """
+    by_kind: dict[Line, list[tuple[str, str]]] = {kind: [] for kind in Line}
+    for line, kind in zip(shown, line_kinds([text for text, _ in shown]), strict=True):
+        by_kind[kind].append(line)
+    if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
+        unread["owner_names"] = f"{by_kind[Line.NOTICE][0][0][: values.MAX_SHOWN]}: it is no name"
+    return by_kind[Line.NAME], by_kind[Line.MAILING]
 
 
 def _place(reading: _Reading, columns: Sequence[str | None]) -> str:

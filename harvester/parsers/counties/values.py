@@ -1,10 +1,16 @@
-"""Values as counties write them: text with padding, numbers as text, money with signs, dates in a dozen ways."""
+"""Values as counties write them: text with padding, numbers as text, money with signs, dates in a dozen ways.
+
+The functions `read_...` return None where the source shows no value (a blank, `N/A`, a dash), and raise Unreadable
+where it shows one that has no certain meaning. The functions without that prefix return None in both cases.
+"""
 
 import re
-from calendar import month_abbr
+from calendar import month_abbr, month_name
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, TypeVar
 
 MOST_MONEY = Decimal(10) ** 15
 """What is more is no money of a parcel."""
@@ -12,23 +18,65 @@ MOST_DIGITS = 40
 """Of a number that is written without exponent."""
 PLACES = 4
 """Behind the point, of money: what computers add to a value beyond them is no money."""
+MAX_SHOWN = 60
+"""Characters of an unreadable value that are saved."""
+AMBIGUOUS_YEARS = 15
+"""A two-digit year that is at most so many years ahead may be of either century; one further ahead is of the last."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_DATE = date(1899, 12, 30)
 """What an empty date of a spreadsheet becomes."""
 _FIRST_YEAR, _LAST_YEAR = 1600, 2200
-_MONTHS = {name.upper(): number for number, name in enumerate(month_abbr)}
+_MIN_EPOCH, _MAX_NEGATIVE = 10**11, -(10**7)
+"""A number between them that no column declares as a date may be seconds, a day of a spreadsheet, or no date at all."""
+_MONTHS = {name.upper(): number for names in (month_abbr, month_name) for number, name in enumerate(names) if name}
+_MONTHS["SEPT"] = 9
 _control = re.compile(r"[\x00-\x1f\x7f]+")
+_UNSEEN = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF]) | {0xA0: " "}
+"""Characters that nobody sees, and the blank that keeps words together."""
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
+_is_nothing = re.compile(
+    r"[-$.,/\s()]*|<null>|n/?a|n\.a\.|null|none|not available|not applicable|unknown", re.IGNORECASE
+).fullmatch
+_is_no_date = re.compile(r"(?:0{1,4}[-/]){2}0{1,4}(?:[ T].*)?|0{6,8}").fullmatch
+_is_zeros = re.compile(r"[0\s/-]+").fullmatch
+_is_no_text = re.compile(r"-+|n/a|<null>", re.IGNORECASE).fullmatch
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
 _number = re.compile(
-    r"(?P<sign>\(?-?)\s*(?:\$\s*)?(?P<digits>-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|-?\.\d+)\s*\)?", re.A
+    rf"(?P<before>[-+]?\s*\$?\s*[-+]?)\s*(?P<digits>{_DIGITS})\s*(?P<after>-?)(?:\s*USD)?", re.A
 ).fullmatch
-_iso = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?", re.A).fullmatch
-_american = re.compile(r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?: .*)?", re.A).fullmatch
-_day_month = re.compile(r"(\d{1,2})-([A-Za-z]{3})[a-z]*-(\d{4})", re.A).fullmatch
-_month_day = re.compile(r"([A-Za-z]{3})[a-z]*-(\d{1,2})-(\d{4})", re.A).fullmatch
+_in_brackets = re.compile(r"(\$?)\s*\(\s*(\$?[^()]*)\)").fullmatch
+_measure = re.compile(
+    rf"(?P<number>{_DIGITS})?(?:(?:(?<=\d)[\s-]+|^)(?P<over>\d{{1,3}})/(?P<under>\d{{1,3}}))?\s*(?P<unit>[^\W\d_].*)?",
+    re.A,
+).fullmatch
+_VULGAR = {"\u00bc": " 1/4", "\u00bd": " 1/2", "\u00be": " 3/4", "\u2153": " 1/3", "\u2154": " 2/3"}
+_about = re.compile(r"\s*(?:±|\+\s*/\s*-|m/l|more or less)\s*$", re.IGNORECASE)
+_TIME = r"(?:(?:,?\s+|T)\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[AP]\.?M\.?)?\s*(?:Z|[A-Z]{2,4}|[+-]\d{2}:?\d{2})?)?"
+_YEAR = r"(\d{4}|'?\d{2})"
+_WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*\.?,?\s+)?"
+_FORMS: tuple[tuple[Callable[[str], re.Match[str] | None], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.ASCII).fullmatch, order)
+    for pattern, order in (
+        (rf"(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_TIME}", "ymd"),
+        (rf"(\d{{1,2}})[/-](\d{{1,2}})[/-]{_YEAR}{_TIME}", "mdy"),
+        (rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th)?[\s-]+(?:of\s+)?([a-z]{{3,9}})\.?,?[\s-]+{_YEAR}{_TIME}", "dmy"),
+        (rf"(\d{{1,2}})([a-z]{{3}})(\d{{4}}){_TIME}", "dmy"),
+        (rf"{_WEEKDAY}([a-z]{{3,9}})\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?(?:,\s*|[\s-]+){_YEAR}{_TIME}", "mdy"),
+        (rf"{_WEEKDAY}([a-z]{{3}}) (\d{{1,2}}) \d\d:\d\d:\d\d [A-Z]{{2,4}} (\d{{4}})", "mdy"),  # as Java shows a date
+    )
+)
+_of_month = re.compile(
+    r"(?:(\d{1,2}|[a-z]{3,9})\.?,?[\s/-]+(\d{4})|(\d{4})[/-](\d{1,2}))", re.IGNORECASE | re.ASCII
+).fullmatch
 _roll_year = re.compile(
-    r"(?:tax year\s*)?\(?(\d{4})(?:\s*[-–]\s*\d{4})?\)?(?:\s*\(.*\))?", re.IGNORECASE | re.ASCII
+    r"(?:tax year\s*)?\(?(\d{4})(?:\s*[-/]\s*(?:\d{4}|\d{2}))?\)?(?:\s*\(.*\))?", re.IGNORECASE | re.ASCII
 ).fullmatch
-_digits = re.compile(r"(\d{4})(\d{2})(\d{2})", re.A).fullmatch
+_Read = TypeVar("_Read")
+_eight = re.compile(r"(\d{4})(\d{2})(\d{2})", re.A).fullmatch
+
+
+class Unreadable(ValueError):
+    """A value that the source shows and whose meaning is not certain. Raised by the functions `read_...`; says why."""
 
 
 def text(value: Any) -> str | None:
@@ -39,8 +87,14 @@ def text(value: Any) -> str | None:
         return None
     found = str(value).strip()
     if not found.isprintable():
-        found = _control.sub(" ", found).strip()
-    return None if found == "<Null>" else found or None
+        found = _control.sub(" ", found.translate(_UNSEEN)).strip()
+    return None if _is_no_text(found.translate(_DASHES)) else found or None
+
+
+def reference(value: Any) -> str | None:
+    """The text of a book, a page or a document's number. Zeros alone say that there is none."""
+    found = text(value)
+    return None if found and _is_zeros(found) else found
 
 
 def plain(value: Decimal) -> str:
@@ -50,27 +104,55 @@ def plain(value: Decimal) -> str:
     return str(int(value)) if value == value.to_integral_value() else format(value, "f")
 
 
-def number(value: Any) -> Decimal | None:
-    """Of a number, or of text like `$1,234.50`, `(1,234)` and `-12`; None of all else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, float)):
-        value = Decimal(str(value))
+def is_nothing(value: Any) -> bool:
+    """True for what a source shows in place of a number or a date that it does not have: a blank, a dash, `N/A`."""
+    return value is None or (isinstance(value, str) and _is_nothing(_tidy(value)) is not None)
+
+
+def why_unread(value: Any, error: Unreadable) -> str:
+    """A value with the reason why it was not read."""
+    shown = _tidy(str(value))
+    return f"{shown[:MAX_SHOWN]}{'...' if len(shown) > MAX_SHOWN else ''}: {error}"
+
+
+# Numbers ------------------------------------------------------------------------------------------------------
+
+
+def read_number(value: Any) -> Decimal | None:
+    """Reads a number, or text like `$1,234.50`, `(1,234)`, `-12` and `12-`."""
     if isinstance(value, str):
-        shown = _number(value.strip())
-        if not shown:
+        shown = _tidy(value)
+        if _is_nothing(shown):
             return None
-        found = Decimal(shown["digits"].replace(",", ""))
-        return -abs(found) if shown["sign"] else found
-    return value if isinstance(value, Decimal) and value.is_finite() else None
+        if (found := _signed(shown)) is not None:
+            return found
+    elif value is None:
+        return None
+    elif isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        found = value if isinstance(value, Decimal) else Decimal(str(value))
+        if found.is_finite():
+            return found
+    raise Unreadable("it is no number")
+
+
+def number(value: Any) -> Decimal | None:
+    """Reads a number as read_number does."""
+    return _or_none(read_number, value)
+
+
+def read_money(value: Any) -> Decimal | None:
+    """Reads an amount, exact, with at most PLACES behind the point."""
+    found = read_number(value)
+    if found is None:
+        return None
+    if abs(found) >= MOST_MONEY:
+        raise Unreadable("it is too much for an amount")
+    return round(found, PLACES) if -int(found.as_tuple().exponent) > PLACES else Decimal(format(found, "f"))
 
 
 def money(value: Any) -> Decimal | None:
-    """Exact, with at most PLACES behind the point. None when it is none."""
-    found = number(value)
-    if found is None or abs(found) >= MOST_MONEY:
-        return None
-    return round(found, PLACES) if -int(found.as_tuple().exponent) > PLACES else Decimal(format(found, "f"))
+    """Reads an amount as read_money does."""
+    return _or_none(read_money, value)
 
 
 def whole(value: Any) -> int | None:
@@ -79,57 +161,183 @@ def whole(value: Any) -> int | None:
     return int(found) if found is not None and abs(found) < 10**18 and found == int(found) else None
 
 
-def year(value: Any) -> int | None:
-    """Of four digits, of what begins with a date, or of a roll: `2024 (payable 2025)`, `Tax Year (2024 - 2025)`."""
-    found = whole(value)
-    if found is None and isinstance(value, str) and (roll := _roll_year(value.strip())):
-        found = int(roll[1])
-    if found is None:
-        day = iso_date(value) if isinstance(value, str) else None
-        return day.year if day else None
-    return found if _FIRST_YEAR <= found < _LAST_YEAR else None
-
-
 def real(value: Any) -> float | None:
     """A measure, that is never negative."""
-    found = number(value)
-    return float(found) if found is not None and 0 <= found < 10**15 else None
+    return _or_none(_read_real, value)
 
 
-def iso_date(value: Any, *, is_epoch: bool = False) -> date | None:
-    """Of text, or of a number: its eight digits are a year, a month and a day; any other one is milliseconds since
-    1970 in UTC, and so is each when `is_epoch`."""
+def read_acres(value: Any) -> float | None:
+    """Reads a size in acres: a number, a fraction, either with the unit behind it. 0 says that it is not known."""
+    return _read_measure(value, "AC A ACRE ACRES ACREAGE", "acres")
+
+
+def read_square_feet(value: Any) -> float | None:
+    """Reads a size in square feet as read_acres reads acres."""
+    return _read_measure(value, "SF SQFT SQFEET SQUAREFEET SQUAREFOOT FT2 SQFTS", "square feet")
+
+
+# Dates --------------------------------------------------------------------------------------------------------
+
+
+def read_year(value: Any) -> int | None:
+    """Reads four digits, what begins with a date, or a roll: `2024 (payable 2025)`, `Tax Year (2024 - 2025)`."""
+    if is_nothing(value) or (found := whole(value)) == 0:
+        return None
+    if found is None and isinstance(value, str):
+        shown = _tidy(value)
+        if roll := _roll_year(shown):
+            found = int(roll[1])
+        elif (month := _of_month(shown)) and _month_number(month[1] or month[4]):
+            found = int(month[2] or month[3])
+        elif day := iso_date(shown):
+            found = day.year
+    if found is None or not _FIRST_YEAR <= found < _LAST_YEAR:
+        raise Unreadable("it is no year")
+    return found
+
+
+def year(value: Any) -> int | None:
+    """Reads a year as read_year does."""
+    return _or_none(read_year, value)
+
+
+def read_date(value: Any, *, is_epoch: bool = False) -> date | None:
+    """Reads a day of text, or of a number: its eight digits are a year, a month and a day; another one is milliseconds
+    since 1970 in UTC, and so is each when `is_epoch`.
+
+    A two-digit year is never later than this one, and text that names no day is unreadable.
+    """
+    if is_nothing(value):
+        return None
     if isinstance(value, str):
-        return _of_text(value.strip())
+        shown = _tidy(value)
+        return None if _is_no_date(shown) else _usable(_of_text(shown))
     found = whole(value)
     if found is None:
+        raise Unreadable("it is no date")
+    if found == 0:
         return None
-    if not is_epoch and _digits(str(found)):
-        return _of_text(str(found))
+    if not is_epoch and 10**6 < found < 10**8:
+        return _usable(_of_text(str(found).zfill(8)))
+    if not is_epoch and _MAX_NEGATIVE < found < _MIN_EPOCH:
+        raise Unreadable("it is a year, and names no day" if _FIRST_YEAR <= found < _LAST_YEAR else "it is no date")
     try:
         return _usable((_EPOCH + timedelta(milliseconds=found)).date())
     except OverflowError:
-        return None
+        raise Unreadable("it is no date") from None
 
 
-def _of_text(shown: str) -> date | None:
-    if found := _iso(shown) or _digits(shown):
-        return _day(found[1], found[2], found[3])
-    if found := _american(shown):
-        return _day(found[3], found[1], found[2])
-    if found := _day_month(shown):
-        return _day(found[3], str(_MONTHS.get(found[2].upper(), 0)), found[1])
-    if found := _month_day(shown):
-        return _day(found[3], str(_MONTHS.get(found[1].upper(), 0)), found[2])
-    return None
-
-
-def _day(of_year: str, month: str, day: str) -> date | None:
+def iso_date(value: Any, *, is_epoch: bool = False) -> date | None:
+    """Reads a day as read_date does."""
     try:
-        return _usable(date(int(of_year), int(month), int(day)))
-    except ValueError:
+        return read_date(value, is_epoch=is_epoch)
+    except Unreadable:
         return None
+
+
+def _of_text(shown: str) -> date:
+    if found := _eight(shown):
+        if int(found[1]) >= _FIRST_YEAR:
+            return _day(found[1], found[2], found[3])
+        return _day(shown[4:], shown[:2], shown[2:4])
+    for form, order in _FORMS:
+        if found := form(shown):
+            said = dict(zip(order, found.groups(), strict=True))
+            if month := _month_number(said["m"]):
+                return _day(said["y"], str(month), said["d"])
+    if (month_of := _of_month(shown)) and _month_number(month_of[1] or month_of[4]):
+        raise Unreadable("it names a month, and no day")
+    if re.fullmatch(r"\d{4}", shown):
+        raise Unreadable("it is a year, and names no day")
+    if re.fullmatch(r"\d{5,}", shown):
+        raise Unreadable("it is a number, and no date")
+    raise Unreadable("it is no date in a form that is known")
+
+
+def _month_number(shown: str | None) -> int:
+    """The number of a month that a name or digits stand for; 0 for none."""
+    if shown and shown.isdecimal():
+        return int(shown) if 1 <= int(shown) <= 12 else 0
+    return _MONTHS.get((shown or "").upper(), 0)
+
+
+def _day(of_year: str, month: str, day: str) -> date:
+    digits = of_year.lstrip("'")
+    full = int(digits) if len(digits) == 4 else _full_year(int(digits))
+    try:
+        return date(full, int(month), int(day))
+    except ValueError:
+        raise Unreadable("there is no such day") from None
+
+
+def _full_year(two_digits: int) -> int:
+    """The year that two digits stand for. Raises Unreadable where both centuries are likely."""
+    now = date.today().year
+    this_century = now - now % 100 + two_digits
+    if this_century <= now:
+        return this_century
+    if this_century <= now + AMBIGUOUS_YEARS:
+        raise Unreadable("its year has two digits and may be of either century")
+    return this_century - 100
 
 
 def _usable(day: date) -> date | None:
-    return day if _FIRST_YEAR <= day.year < _LAST_YEAR and day != _NO_DATE else None
+    if day == _NO_DATE or day.year == 1:
+        return None
+    if not _FIRST_YEAR <= day.year < _LAST_YEAR:
+        raise Unreadable("its year is none of a record")
+    return day
+
+
+# Text of numbers ----------------------------------------------------------------------------------------------
+
+
+def _tidy(shown: str) -> str:
+    """Text in one line, with one kind of blank and one kind of dash."""
+    return " ".join(shown.translate(_DASHES).split())
+
+
+def _signed(shown: str) -> Decimal | None:
+    is_negative = False
+    if brackets := _in_brackets(shown):
+        shown, is_negative = brackets[1] + brackets[2].strip(), True
+    found = _number(shown)
+    signs = f"{found['before']}{found['after']}".count("-") if found else 0
+    if not found or signs > 1 or (is_negative and signs):
+        return None
+    amount = Decimal(found["digits"].replace(",", ""))
+    return -amount if signs or is_negative else amount
+
+
+def _read_real(value: Any) -> float | None:
+    found = read_number(value)
+    if found is not None and not 0 <= found < 10**15:
+        raise Unreadable("it is no measure")
+    return None if found is None else float(found)
+
+
+def _read_measure(value: Any, units: str, called: str) -> float | None:
+    if is_nothing(value):
+        return None
+    if not isinstance(value, str):
+        return _read_real(value) or None
+    shown = _about.sub("", "".join(_VULGAR.get(each, each) for each in _tidy(value))).strip()
+    found = _measure(shown)
+    if not found or not (found["number"] or found["over"]):
+        raise Unreadable("it is no measure")
+    unit = re.sub(r"[^A-Z0-9]", "", _about.sub("", found["unit"] or "").upper())
+    if unit and unit not in units.split():
+        raise Unreadable(f"it is not said in {called}")
+    whole_part = _read_real(found["number"]) or 0.0
+    if found["over"]:
+        if int(found["under"]) == 0 or not whole_part.is_integer():
+            raise Unreadable("it is no measure")
+        whole_part += float(Fraction(int(found["over"]), int(found["under"])))
+    return whole_part or None
+
+
+def _or_none(read: Callable[[Any], _Read | None], value: Any) -> _Read | None:
+    try:
+        return read(value)
+    except Unreadable:
+        return None

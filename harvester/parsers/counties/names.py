@@ -1,0 +1,81 @@
+"""Tells the names of owners from what stands between them: addresses, agents, notices."""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+_STATES = (
+    "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR"
+    " PA PR RI SC SD TN TX UT VT VA WA WV WI WY"
+).replace(" ", "|")
+_STREETS = (
+    "ALLEY ALY AVE AVENUE AV BLVD BOULEVARD BND CIR CIRCLE CT COURT CV COVE DR DRIVE HWY HIGHWAY LN LANE LOOP PIKE PKWY"
+    " PARKWAY PL PLACE PLZ PLAZA RD ROAD RTE ROUTE SQ SQUARE ST STREET TER TERR TERRACE TPKE TRL TRAIL WAY"
+).replace(" ", "|")
+_is_care_of = re.compile(r"%\s*\S|c\s*[/\\]\s*o\b|c\.o\.|(in )?care of\b|attn\b|attention\b", re.IGNORECASE).match
+_is_box = re.compile(
+    r"p\.?\s*o\.?\s*(box|drawer)\b|post office box\b|(rr|hc|rural route|rt|star route)\s*#?\s*\d+\b.*\bbox\b",
+    re.IGNORECASE,
+).match
+_is_city = re.compile(rf".*[a-z].*\b(?:{_STATES})\.?,?\s+\d{{5}}(?:[- ]?\d{{4}})?", re.IGNORECASE).fullmatch
+_is_street = re.compile(
+    rf"\d+[a-z]?(?:[-/]\d+[a-z]?)?\s+(?:\S+\s+){{1,5}}?(?:{_STREETS})\.?(?:\s+[NSEW]{{1,2}}\.?)?"
+    r"(?:,?\s+(?:apt|unit|ste|suite|fl|floor|lot|bldg|#).*)?",
+    re.IGNORECASE,
+).fullmatch
+_is_unit = re.compile(r"(?:apt|unit|ste|suite|floor|bldg|#)\.?\s*#?\s*[\w-]+", re.IGNORECASE).fullmatch
+_is_notice = re.compile(
+    r"[*\s]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are)\s+)*"
+    r"(?:confidential|withheld|redacted|suppressed|restricted|unavailable|not available|unlisted|unknown(?: owners?)?"
+    r"|owner of record|current owner|n/?a|none)(?: (?:owners?|names?|information|records?|by law|by request))?[*.\s]*"
+    r"|.*\b(?:password[- ]protected|please (?:log|sign) ?in|(?:log|sign) ?in to (?:view|see)|click here"
+    r"|not (?:shown|displayed|available) online|for privacy reasons|by state statute)\b.*",
+    re.IGNORECASE,
+).fullmatch
+MAX_LINE = 300
+"""Characters of a name; what is longer is a text about something else."""
+
+
+_START, _AGENT, _ADDRESS = range(3)
+"""What the line above is a part of."""
+
+
+class Line(StrEnum):
+    """What a line of a cell with owners is."""
+
+    NAME = "name"
+    MAILING = "mailing"
+    """An agent, or a part of an address."""
+    NOTICE = "notice"
+    """In place of a name."""
+
+
+def line_kinds(lines: Sequence[str]) -> list[Line]:
+    """What each of these lines is. No line is empty.
+
+    The first line is a name unless its form excludes that. A name between an agent and an address is the agent's.
+    """
+    found: list[Line] = []
+    part = _START
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
+        if _is_care_of(line):
+            kind, part = Line.MAILING, _AGENT
+        elif _is_box(line) or _is_city(line) or (found and (_is_below_name(line) or (part and _is_number(line)))):
+            kind, part = Line.MAILING, _START if _is_city(line) else _ADDRESS
+        elif len(line) > MAX_LINE or _is_notice(line) or _is_number(line):
+            kind = Line.NOTICE
+        elif part == _ADDRESS or (part == _AGENT and (_is_box(below) or _is_city(below) or _is_below_name(below))):
+            kind = Line.MAILING
+        else:
+            kind, part = Line.NAME, _START
+        found.append(kind)
+    return found
+
+
+def _is_number(line: str) -> bool:
+    return not any(map(str.isalpha, line))
+
+
+def _is_below_name(line: str) -> bool:
+    """True for a line that belongs to an address when a name stands above it: alone, `12 OAK ST` may be a company."""
+    return bool(_is_street(line) or _is_unit(line))

@@ -1,0 +1,46 @@
+"""Lines of owners: a name is never an address, an agent, a number or a notice."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harvester.parsers.counties.names import Line, line_kinds
+
+NAME, MAILING, NOTICE = Line.NAME, Line.MAILING, Line.NOTICE
+
+
+@pytest.mark.parametrize(
+    ("lines", "kinds"),
+    [
+        (["DOE JOHN & EVA"], [NAME]),
+        (["DOE JOHN", "ROE EVA"], [NAME, NAME]),
+        (["DOE JOHN", "C/O ACME SERVICES"], [NAME, MAILING]),
+        (["DOE JOHN", "% ROE EVA"], [NAME, MAILING]),
+        (["DOE JOHN", "ATTN: TAX DEPT", "PO BOX 7", "ADA, MI 49301"], [NAME, MAILING, MAILING, MAILING]),
+        (["DOE JOHN", "12 OAK ST APT 4", "ADA MI 49301-1234"], [NAME, MAILING, MAILING]),
+        (["DOE JOHN", "12 OAK ST", "ADA", "49301"], [NAME, MAILING, MAILING, MAILING]),
+        (["DOE JOHN", "C/O EVA ROE", "ACME HOLDINGS INC", "12 OAK ST"], [NAME, MAILING, MAILING, MAILING]),
+        (["DOE JOHN", "C/O EVA ROE", "WU LLC"], [NAME, MAILING, NAME]),
+        (["12 OAK STREET LLC"], [NAME]),
+        (["100 ACRE WOOD, LLC"], [NAME]),
+        (["DOE JOHN", "4 SEASONS TRUST"], [NAME, NAME]),
+        (["49301"], [NOTICE]),
+        (["CONFIDENTIAL"], [NOTICE]),
+        (["This Owners information is password protected."], [NOTICE]),
+        (["PLEASE LOGIN TO VIEW"], [NOTICE]),
+        (["*** NAME WITHHELD ***"], [NOTICE]),
+        (["Owner information not available online"], [NOTICE]),
+        (["CONFIDENTIAL DATA SERVICES INC"], [NAME]),
+        (["PO BOX 7", "ADA, MI 49301"], [MAILING, MAILING]),
+        (["US", "ATTNEAVE JOHN", "CARE OFFERINGS LLC"], [NAME, NAME, NAME]),
+    ],
+)
+def test_each_line_is_what_its_form_and_its_place_say(lines: list[str], kinds: list[Line]) -> None:
+    assert line_kinds(lines) == kinds
+
+
+@given(st.lists(st.text(min_size=1), max_size=8))
+def test_any_lines_have_a_kind_each_and_a_name_has_a_letter(lines: list[str]) -> None:
+    kinds = line_kinds(lines)
+    assert len(kinds) == len(lines)
+    assert all(any(map(str.isalpha, line)) for line, kind in zip(lines, kinds, strict=True) if kind is NAME)

@@ -1,0 +1,113 @@
+"""What a source shows and cannot be read stays in the record, with the reason: it is never absent in silence."""
+
+import json
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from harvester.items import Provenance
+from harvester.items.property import Assessment, CountyRecord, Property, Sale
+from harvester.parsers.counties import arcgis
+from harvester.parsers.counties.sections import ParcelPage, Section, records_of
+from harvester.parsers.counties.table import Rows, Source
+
+KENT = Source("us-mi-kent", "26081")
+SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")
+HEADER = ["Sale Date", "Price", "Instrument No."]
+
+
+def of_row(**attributes: Any) -> Rows:
+    body = json.dumps({"features": [{"attributes": {"PIN": "7", **attributes}}]}).encode()
+    return arcgis.parse_page(body, KENT, SEEN)
+
+
+def of_page(*sections: Section) -> Rows:
+    return records_of(ParcelPage("7", 0, [Section("Parcel", [("Address", ["1 ELM ST"])]), *sections]), KENT, SEEN)
+
+
+def of_kind(found: Rows, kind: type[CountyRecord]) -> list[Any]:
+    return [record for record in found.records if isinstance(record, kind)]
+
+
+@pytest.mark.parametrize(
+    ("shown", "reason"),
+    [
+        ("02/30/2020", "there is no such day"),
+        ("13/45/2020", "it is no date in a form that is known"),
+        ("see deed", "it is no date in a form that is known"),
+        ("5/2019", "it names a month, and no day"),
+        (43560, "it is no date"),
+    ],
+)
+def test_a_sale_whose_date_cannot_be_read_keeps_what_is_shown_and_why(shown: Any, reason: str) -> None:
+    (sale,) = of_kind(of_row(SALE_DATE=shown, SALE_PRICE=5000), Sale)
+    assert (sale.sale_date, sale.sale_price) == (None, 5000)
+    assert sale.unread == {"sale_date": f"{shown}: {reason}"}
+    assert sale.labels["sale_date"] == "SALE_DATE"
+    (sale,) = of_kind(of_page(Section("Sales", [], HEADER, [[str(shown), "$0", ""]])), Sale)
+    assert sale.unread["sale_date"].startswith(f"{shown}: ")
+    assert sale.sale_price == 0
+
+
+def test_sales_whose_dates_cannot_be_read_are_told_apart_by_what_is_shown() -> None:
+    rows = [["02/30/2020", "$5", ""], ["02/31/2020", "$5", ""], ["N/A", "$5", ""]]
+    sales = of_kind(of_page(Section("Sales", [], HEADER, rows)), Sale)
+    assert [sale.transfer for sale in sales] == ["undated-02-30-2020", "undated-02-31-2020", "undated"]
+
+
+def test_a_date_without_a_day_is_a_sale_of_its_year() -> None:
+    (sale,) = of_kind(of_row(SALE_DATE="1/2019", SALE_PRICE=5), Sale)
+    assert (sale.sale_year, sale.transfer) == (2019, "undated-1-2019")
+
+
+def test_a_sale_is_not_left_out_because_its_price_is_0() -> None:
+    rows = [["5-Sep-17", "$0", ""], ["", "$0", "123"], ["04-MAY-12", "", ""], ["", "$0", ""]]
+    sales = of_kind(of_page(Section("Sales", [], HEADER, rows)), Sale)
+    assert [(sale.sale_date, sale.sale_price, sale.transfer) for sale in sales] == [
+        (date(2017, 9, 5), 0, "2017-09-05"),
+        (None, 0, "undated/123"),
+        (date(2012, 5, 4), None, "2012-05-04"),
+    ]
+
+
+def test_another_column_is_not_asked_where_the_first_cannot_be_read() -> None:
+    (sale,) = of_kind(of_row(SALE_DATE="02/30/2020", TRANSFERDATE="2001-01-01", SALE_PRICE=5), Sale)
+    assert sale.sale_date is None
+
+
+def test_an_amount_that_cannot_be_read_is_told_beside_those_that_can() -> None:
+    (values,) = of_kind(of_row(TAXYEAR=2025, MARKET_VALUE="see note", LAND_VALUE=5), Assessment)
+    assert (values.market_value, values.land_value) == (None, 5)
+    assert values.unread == {"market_value": "see note: it is no number"}
+
+
+def test_an_amount_that_cannot_be_read_is_told_with_the_property_where_no_other_makes_a_record() -> None:
+    found = of_row(TAXYEAR=2025, MARKET_VALUE="see note", ACRES="1 acre or so")
+    assert of_kind(found, Assessment) == []
+    assert of_kind(found, Property)[0].unread == {
+        "market_value of 2025": "see note: it is no number",
+        "acres": "1 acre or so: it is not said in acres",
+    }
+    rows = [["2024", "$5"], ["2023", "Pending"], ["2022", "N/A"]]
+    found = of_page(Section("Value History", [], ["Year", "Total"], rows))
+    assert [each.tax_year for each in of_kind(found, Assessment)] == [2024]
+    assert of_kind(found, Property)[0].unread == {"total_value of 2023": "Pending: it is no number"}
+
+
+def test_a_value_of_0_gives_way_to_one_that_says_more() -> None:
+    (values,) = of_kind(of_row(MARKET_VALUE=0, FMV=7000), Assessment)
+    assert (values.market_value, values.labels["market_value"]) == (7000, "FMV")
+    (values,) = of_kind(of_row(MARKET_VALUE=0, FMV=0), Assessment)
+    assert values.market_value == 0
+    (parcel,) = of_kind(of_row(ACRES=0, DEEDACRES=None, TOTALACRES="1.59 AC"), Property)
+    assert parcel.acres == 1.59
+
+
+def test_an_owner_is_never_a_number_a_notice_or_an_agent() -> None:
+    (parcel,) = of_kind(of_row(OWNER1="DOE JOHN", OWNER2="C/O ROE EVA", MAILADDR="PO BOX 7"), Property)
+    assert (parcel.owner_names, parcel.mailing_address) == (("DOE JOHN",), "C/O ROE EVA, PO BOX 7")
+    assert parcel.labels["mailing_address"] == "OWNER2 + MAILADDR"
+    for shown in ("49301", "LOGIN TO VIEW", "CONFIDENTIAL"):
+        (parcel,) = of_kind(of_row(OWNER=shown), Property)
+        assert (parcel.owner_names, parcel.unread) == ((), {"owner_names": f"{shown}: it is no name"})
