@@ -3,15 +3,14 @@
 import ipaddress
 import re
 import socket
-import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 from scrapy.exceptions import IgnoreRequest
-from yarl import URL
 
 from harvester.config import Config
+from harvester.hosts import ascii_host
 
 MOST_NAME, MOST_LABEL = 253, 63
 """Characters of a host name, and of what stands between its dots (RFC 1035)."""
@@ -61,7 +60,7 @@ def fault_of(netloc: str) -> str | None:
         if "[" in netloc:
             ipaddress.ip_address(host)
             return None
-        name = (host if host.isascii() else URL.build(scheme="http", host=host).raw_host or "").removesuffix(".")
+        name = ascii_host(host).removesuffix(".")
     except ValueError as error:
         return f"{netloc.rpartition('@')[2][:MOST_SHOWN]} is no host: {error}"[: 2 * MOST_SHOWN]
     if len(name) > MOST_NAME:
@@ -95,8 +94,9 @@ def refuse_private(url: str, config: Config) -> str | None:
     if fault := unusable(url):
         return fault
     parts = urlsplit(url)
-    # As resolvers do, so that full-width digits and ideographic full stops cannot hide an address.
-    host = unicodedata.normalize("NFKC", parts.hostname or "").replace("。", ".").rstrip(".").lower()
+    host = parts.hostname or ""
+    # Full-width digits, ideographic full stops and escapes cannot hide an address.
+    host = (host if ":" in host else ascii_host(host)).rstrip(".")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if not host:
         return "the address names no host"

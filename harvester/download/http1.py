@@ -16,6 +16,7 @@ from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler, _Cl
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadFailedError
 from scrapy.http import Headers
+from yarl import URL
 
 from harvester.config import load_config
 from harvester.download.addresses import permitted
@@ -47,6 +48,7 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
         connector._factory = partial(LenientResponseHandler, loop=connector._loop)  # type: ignore[assignment]
         self._session._max_line_size = self._session._max_field_size = MOST_HEAD
         self._session._max_headers = MOST_HEADERS
+        self._session._build_url = _as_given  # type: ignore[method-assign]
         self._resolve = connector._resolve_host
         connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  # literal addresses, too
 
@@ -77,6 +79,11 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
             return found  # the user's own
         good = permitted(host, port, [each["host"] for each in found], self._config)
         return [each for each in found if each["host"] in good]
+
+
+def _as_given(url: str | URL) -> URL:
+    """Keeps escapes like %2F and %27, which aiohttp would decode: what is signed with them would break."""
+    return URL(str(url), encoded=True)
 
 
 def sendable(headers: Headers) -> Headers:

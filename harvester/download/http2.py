@@ -32,7 +32,7 @@ class Http2DownloadHandler(HttpxDownloadHandler):
         super().__init__(crawler)
 
     def _make_client(self, proxy_url: str | None = None) -> httpx2.AsyncClient:
-        client = super()._make_client(proxy_url)
+        client = _ExactClient.of(super()._make_client(proxy_url))
         if proxy_url is None:  # else it connects to the proxy, which is the user's own
             transport: Any = client._transport
             transport._pool._network_backend = self._backend  # httpx2 takes no backend
@@ -46,6 +46,22 @@ class Http2DownloadHandler(HttpxDownloadHandler):
     @staticmethod
     def _request_headers(request: Request) -> Headers:
         return _HeadersOfBytes(HttpxDownloadHandler._request_headers(request))
+
+
+class _ExactClient(httpx2.AsyncClient):
+    """Asks for the address as it was given; httpx2 would resolve dots and escape some characters anew."""
+
+    @classmethod
+    def of(cls, client: httpx2.AsyncClient) -> "_ExactClient":
+        client.__class__ = cls  # Scrapy's handler makes it
+        assert isinstance(client, cls)
+        return client
+
+    def build_request(self, method: str, url: httpx2.URL | str, **given: Any) -> httpx2.Request:
+        _, _, after_scheme = str(url).partition("#")[0].partition("://")
+        target = "/" + after_scheme.partition("/")[2]
+        extensions = {**(given.pop("extensions", None) or {}), "target": target.encode()}
+        return super().build_request(method, url, extensions=extensions, **given)
 
 
 class PermittedBackend(AsyncNetworkBackend):

@@ -17,6 +17,8 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 from aiohttp.abc import ResolveResult
 from aiohttp.tracing import Trace
 from scrapy.exceptions import IgnoreRequest
+from w3lib.url import safe_url_string
+from yarl import URL
 
 from harvester.config import Config
 from harvester.download.addresses import permitted
@@ -75,8 +77,9 @@ class Poster:
     async def post(self, url: str, secrets: Sequence[bytes], event: Event) -> Failure | None:
         """None: the receiver has confirmed it."""
         headers = signed(event, secrets, int(time.time()))
+        address = URL(safe_url_string(url), encoded=True)  # else aiohttp decodes escapes that a receiver has signed
         try:
-            async with self._session.post(url, data=event.body, headers=headers, allow_redirects=False) as response:
+            async with self._session.post(address, data=event.body, headers=headers, allow_redirects=False) as response:
                 failure = failure_of(response)
                 with suppress(TimeoutError, ClientError, OSError):  # its status was the answer
                     await response.content.read(MOST_ANSWER)

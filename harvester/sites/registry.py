@@ -1,6 +1,7 @@
 """Reads the entries of all sites, and finds the one that an address belongs to."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
+from harvester.hosts import ascii_netloc
 from harvester.sites.site import MOST_NAME, Site, patterns_of, usual_host
 from harvester.sites.site_file import SiteFile
 
@@ -45,8 +47,10 @@ class Registry:
     def _of(self, url: str) -> Site:
         try:
             parts = urlsplit(url)
-            scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()[:MOST_NAME]
-            host = usual_host(scheme, host)
+            scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()
+            with suppress(UnicodeError):  # it is no host, and is refused where it is to be asked
+                host = ascii_netloc(host)
+            host = usual_host(scheme, host[:MOST_NAME])
         except ValueError:
             scheme, host = "", ""  # it is no address, and is refused where it is to be asked
         return self._by_host(scheme, host)

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from harvester.hosts import ascii_netloc
 from harvester.outcomes.outcome import Outcome
 from harvester.outcomes.policies import Policy
 from harvester.sites.agreements import with_agreement
@@ -39,7 +40,7 @@ def _host(value: str) -> str:
         raise ValueError(f"{value!r} is no host; give one like 'example.org', 'example.org:8080' or '*.example.org'")
     if _is_wildcard_with_port(host):
         raise ValueError(f"{value!r}: leave the port out; a host with * is meant with every port")
-    return host if host.isascii() else host.encode("idna").decode("ascii")
+    return ascii_netloc(host)
 
 
 def _listed(value: object) -> object:

@@ -46,7 +46,7 @@ def test_where_a_server_might_be_the_network_is_asked(netloc: str) -> None:
         "a..example",
         ".example",
         "a b.example",
-        "a%2eb.example",
+        "a%2fb.example",
         "a\\b.example",
         f"{'a' * 64}.example",
         f"{'ü' * 64}.example",
