@@ -48,7 +48,7 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
         connector._factory = partial(LenientResponseHandler, loop=connector._loop)  # type: ignore[assignment]
         self._session._max_line_size = self._session._max_field_size = MOST_HEAD
         self._session._max_headers = MOST_HEADERS
-        self._session._build_url = _as_given  # type: ignore[method-assign]
+        self._session._build_url = _as_given  # type: ignore[method-assign, assignment]
         self._resolve = connector._resolve_host
         connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  # literal addresses, too
 

@@ -1,26 +1,20 @@
 """Downloader middleware: answers are decompressed as Scrapy does; one that cannot be is an outcome like all others."""
 
-import zlib
-
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response, TextResponse
 from scrapy.responsetypes import responsetypes
-from scrapy.utils import _compression
 
 from harvester.exceptions import DecodingError
 from harvester.middlewares.outcome import failed_on_its_way_back
-
-_compression._CHUNK_SIZE = 16 * 1024 * 1024  # default 64 KiB: for each, deflate and brotli copy all that is left
+from harvester.middlewares.unpacking import unpack
 
 DECODED = "decoded"
 """Flag of an answer whose body has another length than its headers say."""
 MOST_CODINGS = 5
 """Of one answer. A head may name thousands, each as much work as its body is long."""
-MOST_OF_NOTHING = 32
-"""Bytes of a whole stream that holds nothing."""
 
 
 class CompressionMiddleware(HttpCompressionMiddleware):
@@ -29,6 +23,8 @@ class CompressionMiddleware(HttpCompressionMiddleware):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler=crawler)
         self._crawler = crawler
+        self._is_whole = True
+        """Whether all streams of the answer that was unpacked last came to their end."""
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         encoding = b", ".join(response.headers.getlist("Content-Encoding")).decode("latin-1")
@@ -46,13 +42,21 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             if "Content-Encoding" in decoded.headers:  # nobody can decode it, or there is only its head
                 return decoded if request.method == "HEAD" else _as_it_is(decoded)
             is_stopped = "download_stopped" in response.flags  # a spider wants no more of it: StopDownload(fail=False)
-            if is_stopped or not _ends_early(encoding.strip().lower(), response.body, decoded.body):
+            if is_stopped or self._is_whole:
                 decoded.flags.append(DECODED)
                 return decoded
             error = DecodingError("the answer is cut short")
         if isinstance(error, DecodingError) and response.status >= 400:
             return response  # its status says enough
         return await failed_on_its_way_back(self._crawler, request, error)
+
+    def _handle_encoding(self, body: bytes, content_encoding: list[bytes], max_size: int) -> tuple[bytes, list[bytes]]:
+        to_decode, to_keep = self._split_encodings(content_encoding)
+        self._is_whole = True
+        for encoding in to_decode:
+            body, is_whole = unpack(encoding, body, max_size)
+            self._is_whole = self._is_whole and is_whole
+        return body, to_keep
 
     @staticmethod
     def _split_encodings(content_encoding: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -72,17 +76,3 @@ def _as_it_is(response: Response) -> Response:
     kind = responsetypes.from_args(headers=headers, url=response.url, body=response.body)
     untold = {"encoding": None} if issubclass(kind, TextResponse) else {}  # it may be told of another kind otherwise
     return response.replace(cls=kind, headers=headers, **untold)
-
-
-def _ends_early(encoding: str, body: bytes, decoded: bytes) -> bool:
-    """Whether a stream has no end: Scrapy gives what there is. Of others than gzip it is told when that is nothing."""
-    if encoding not in ("gzip", "x-gzip"):
-        return not decoded and len(body) > MOST_OF_NOTHING
-    if int.from_bytes(body[-4:], "little") == len(decoded) % 2**32:
-        return False
-    gzip = zlib.decompressobj(wbits=31)
-    try:
-        gzip.decompress(body, max_length=len(decoded) + 1)
-    except zlib.error:
-        return True
-    return not gzip.eof
