@@ -1,5 +1,6 @@
 """Names of hosts in the one form in which they are asked, compared and counted: the one that browsers make of them."""
 
+import re
 import socket
 import unicodedata
 from functools import lru_cache
@@ -11,6 +12,9 @@ from w3lib import _url
 
 _FORBIDDEN = frozenset(map(chr, [*range(0x21), 0x7F, *b'"#%/:<>?@[\\]^|'])) - {'"'}
 """Characters that a host cannot hold (WHATWG URL, forbidden domain code points)."""
+
+
+_authority = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)").match
 
 
 @lru_cache(maxsize=8192)
@@ -44,6 +48,18 @@ def ascii_netloc(netloc: str) -> str:
         return netloc.lower()
     host, colon, port = netloc.partition(":")
     return ascii_host(host) + colon + port
+
+
+def without_user(url: str) -> str:
+    """Returns an address without the user and password in it, as it may be stored and shown."""
+    user = user_of(url)
+    return url.replace(f"{user}@", "", 1) if user else url
+
+
+def user_of(url: str) -> str:
+    """Returns `user:password` of an address as it stands there; empty when it names none."""
+    found = _authority(url) if "@" in url else None
+    return found[1].rpartition("@")[0] if found else ""
 
 
 def _decoded(label: str) -> str:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.json import encode as _encode
 
 from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.hosts import without_user
 from harvester.items.found import Found, Looked, Said, Stage
 from harvester.items.raw import members
 from harvester.meta import ITEMS, USAGE
@@ -110,7 +111,9 @@ class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=T
         meta = request.meta
         said, items = meta.get(USAGE), meta.get(ITEMS, ())
         item = items[0][0] if len(items) == 1 else ""
-        return cls(getattr(page, "url", request.url), now, spider, crawl, Usage(*said) if said else None, item)
+        return cls(
+            without_user(getattr(page, "url", request.url)), now, spider, crawl, Usage(*said) if said else None, item
+        )
 
 
 class Media(NamedTuple):

@@ -9,6 +9,8 @@ from scrapy.crawler import Crawler
 from harvester.config import NO_CONTACT, Config, load_config
 from harvester.download.addresses import Refused, is_of_others, refuse_private, unusable
 from harvester.exceptions import AddressError
+from harvester.hosts import user_of
+from harvester.masking import mask
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ class AddressMiddleware:
             raise AddressError(fault)
         if refusal := refuse_private(request.url, self._config):
             raise Refused(refusal)
+        if user := user_of(request.url):  # Redis needs it; logs, reasons and dead letters do not
+            mask.add_passing(user, user.partition(":")[2])
         if self._wants_contact and is_of_others(request.url, self._config):
             self._wants_contact = False
             self._crawler.stats.set_value("harvester/no_contact", 1)

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, Self
-from urllib.parse import urljoin
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
@@ -50,6 +49,7 @@ from harvester.meta import (
     STORAGE_STATE,
 )
 from harvester.outcomes import Outcome, Verdict
+from harvester.parsers.web.join import browser_join
 from harvester.shutdown import CAUSE, RunEnding, end
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites, policy_of
@@ -430,7 +430,7 @@ def _leads_to(pattern: str, response: Response) -> bool:
     if location is None or not 300 <= response.status < 400:
         return False
     try:
-        address = urljoin(response.url, location.decode("latin-1"))
+        address = browser_join(response.url, location.decode("latin-1"))
     except ValueError:  # it is none, which the redirect middleware tells
         return False
     return re.search(pattern, address) is not None

@@ -9,6 +9,7 @@ from scrapy.http import Response
 from harvester.exceptions import RedirectError
 from harvester.masking import mask
 from harvester.middlewares.outcome import failed_on_its_way_back
+from harvester.parsers.web.join import browser_join
 
 _STATUSES = (301, 302, 303, 307, 308)
 _MOST_SHOWN = 200
@@ -21,7 +22,9 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         where = mask((response.headers.get("Location") or b"").decode("utf-8", "replace"), _MOST_SHOWN)
         try:
-            follows = super().process_response(request, response)
+            follows = super().process_response(request, _as_browsers_read(response))
+            if isinstance(follows, Response):
+                follows = response
         except IgnoreRequest:
             times = request.meta.get("redirect_times", 0)
             said = f"it redirects again and again: after {times} redirects, HTTP {response.status} leads to {where}"
@@ -38,6 +41,18 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
         wants = ("dont_redirect", "dont_retry", "handle_httpstatus_list", "handle_httpstatus_all")
         of_spider = getattr(self.crawler.spider, "handle_httpstatus_list", ())
         return any(request.meta.get(name) for name in wants) or response.status in of_spider
+
+
+def _as_browsers_read(response: Response) -> Response:
+    """Scrapy and urljoin would take a backslash for a letter, and `///host` for a path. Raises ValueError."""
+    given = response.headers.get("Location")
+    if response.status not in _STATUSES or given is None:
+        return response
+    if not given.strip():
+        return response.replace(headers={name: each for name, each in response.headers.items() if name != b"Location"})
+    # Latin-1 keeps the bytes; Scrapy escapes them one by one, as UTF-8 or as what else they are.
+    where = browser_join(response.url, given.decode("latin-1")).encode("latin-1")
+    return response.replace(headers={**response.headers, "Location": where})
 
 
 class MetaRefreshMiddleware(ScrapyMetaRefreshMiddleware):

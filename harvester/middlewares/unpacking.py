@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 
-import brotli
+import brotli  # type: ignore[import-untyped]
 from backports import zstd
 from scrapy.utils._compression import _check_max_size
 from scrapy.utils.gz import gunzip

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from urllib.parse import urljoin
+
+from harvester.parsers.web.join import browser_join
 
 _links = re.compile(r'<([^<>]*)>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:"(?:[^"\\]|\\.)*"|[^",;\s]*))?)*)').finditer
 _rel = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^",;\s]*))', re.IGNORECASE).search
@@ -17,7 +18,7 @@ def next_link(values: Iterable[str], base: str) -> str | None:
         for target, parameters in (link.groups() for link in _links(value)):
             if (rel := _rel(parameters)) and "next" in (rel[1] or rel[2] or "").lower().split():
                 try:
-                    return str(urljoin(base, target))
+                    return browser_join(base, target)
                 except ValueError:
                     return None
     return None
