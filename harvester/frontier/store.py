@@ -44,6 +44,7 @@ from harvester.frontier.messages import (
     Skip,
 )
 from harvester.frontier.seen import token_fingerprint
+from harvester.hosts import without_user
 from harvester.masking import mask
 
 __all__ = ["Exchange", "Frontier"]
@@ -252,7 +253,17 @@ class Frontier(FrontierAdmin):
                     number = token_fingerprint(number, token)
                 place = (at, at + len(each.payload) - 1)
                 at += len(each.payload)
-                rows.append((each.id, str(number), number & LOW_BITS, *place, each.token, mask(each.url), *each[4:]))
+                rows.append(
+                    (
+                        each.id,
+                        str(number),
+                        number & LOW_BITS,
+                        *place,
+                        each.token,
+                        mask(without_user(each.url)),
+                        *each[4:],
+                    )
+                )
             payloads = b"".join(each.payload for each in requests[first : first + CHUNK])
             missing, epoch = await self._run("put_back", _new_epoch(), msgspec.msgpack.encode(rows), payloads)
             total += missing
@@ -320,7 +331,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             number = token_fingerprint(number, push.token)
         payloads.append(push.payload)
         first, last = last + 1, last + len(push.payload)
-        what = ("push", name, str(number), number & LOW_BITS, first, last, push.token, mask(push.url))
+        what = ("push", name, str(number), number & LOW_BITS, first, last, push.token, mask(without_user(push.url)))
         where = (push.priority, push.job, push.site, _delay_ms(push.not_before), push.filtered)
         return (*what, *where, push.items) if push.items else (*what, *where)
 
@@ -339,7 +350,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
             first, last = last + 1, last + len(op.payload)
             why = (op.outcome, _bounded(op.reason), _delay_ms(op.not_before), op.attempt)
             target = () if op.target is None else (str(op.target), op.target & LOW_BITS)
-            rows.append(("again", op.id, first, last, mask(op.url), op.site, op.priority, *why, *target))
+            rows.append(("again", op.id, first, last, mask(without_user(op.url)), op.site, op.priority, *why, *target))
         elif isinstance(op, (Release, EventAck)):
             rows.append(("release" if isinstance(op, Release) else "told", op.id))
         else:

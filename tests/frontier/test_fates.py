@@ -342,3 +342,17 @@ def _assert_equation(status: Status) -> None:
     here = status.waiting + status.leased + status.parked + status.ready + status.dead
     assert status.queued == status.done + status.skipped + here
     assert status.balanced
+
+
+async def test_a_dead_letter_tells_no_password_and_its_request_keeps_it(frontier: Frontier) -> None:
+    url = "https://ann:hunter2@site.example/1"
+    await frontier.exchange(ONE, [push(1, url=url, payload=url.encode())], wanted=1)
+    fate = await frontier.look_up(1)
+    assert fate is not None
+    assert fate.url == "https://site.example/1"
+    await frontier.exchange(ONE, [Dead("1", "dns", "no such host")])
+    (letter,) = await frontier.dead()
+    assert letter.url == "https://site.example/1"
+    await frontier.replay()
+    told = await frontier.exchange(ONE, [], wanted=1)
+    assert [leased.payload for leased in told.leased] == [url.encode()]
