@@ -39,7 +39,7 @@ SEEN = Provenance(ROOT, datetime(2026, 1, 31, tzinfo=UTC), "eagleweb")
 def page_of(body: bytes, transactions: bytes = b"") -> ParcelPage:
     page = eagleweb.read_account(body)
     assert page
-    return joined(page, [eagleweb.read_transactions(transactions)]) if transactions else page
+    return joined(page, [eagleweb.read_transactions(transactions, page.parcel_id)]) if transactions else page
 
 
 def read(body: bytes, transactions: bytes = b"") -> list[CountyRecord]:
@@ -140,12 +140,17 @@ def test_rows_that_do_not_fit_their_header_and_missing_transactions_are_a_change
     with pytest.raises(ParseError, match="a row of Transfers has 5 cells, and its header 4"):
         eagleweb.read_account(ASSESSOR.replace(b"<td>2019-001234</td>", b"<td>2019-001234</td><td>x</td>"))
     with pytest.raises(ParseError, match="has no table of the class account"):
-        eagleweb.read_transactions(b"<h2>Summary</h2><table><tr><td>2024</td></tr></table>")
+        eagleweb.read_transactions(b"<h2>Summary</h2><table><tr><td>2024</td></tr></table>", "R1")
 
 
 def test_the_login_page_in_place_of_another_is_a_session_that_has_ended() -> None:
     login = b"<form action='../web/loginPOST.jsp' method='post'><input type='submit' value='Login'></form>"
-    for reader in (eagleweb.read_account, eagleweb.read_transactions, lambda body: eagleweb.read_results(body, ROOT)):
+    readers = (
+        eagleweb.read_account,
+        lambda body: eagleweb.read_transactions(body, "R1"),
+        lambda body: eagleweb.read_results(body, ROOT),
+    )
+    for reader in readers:
         with pytest.raises(PageFailed) as failed:
             reader(login)
         assert failed.value.outcome is Outcome.SESSION_EXPIRED
@@ -215,7 +220,7 @@ def test_a_damaged_page_is_read_or_refused_and_never_a_fault(body: bytes, insert
     try:
         damaged = body[:at] + inserted + body[at + cut :]
         page = eagleweb.read_account(damaged)
-        page = page or (eagleweb.read_transactions(damaged) if body is TRANSACTIONS else None)
+        page = page or (eagleweb.read_transactions(damaged, "R1") if body is TRANSACTIONS else None)
         eagleweb.read_results(damaged, ROOT)
         found = records_of(page, SOURCE, SEEN) if page else None
     except (ParseError, PageFailed):

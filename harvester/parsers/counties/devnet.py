@@ -73,7 +73,7 @@ def read_search(body: bytes) -> list[str]:
 
 
 def _sections(page: HtmlElement) -> tuple[list[Section], int]:
-    """In their order, and the year that they speak of; 0: none."""
+    """In their order, and the year that they speak of; 0: none. A parcel's number that comes again begins new ones."""
     sections: list[Section] = []
     title, year = "", 0
     beside: dict[str, Section] = {}
@@ -87,10 +87,20 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
         elif element.tag == "table":
             sections += _tables(element, title)
         elif _is_label(element):
+            if _is_number(label_of(element)) and title in beside and _shows_number(beside[title]):
+                beside = {}
             if title not in beside:
                 sections.append(beside.setdefault(title, Section(title)))
             _add_pair(beside[title].pairs, label_of(element), _value_of(element))
     return [section for section in sections if section.pairs or section.header], _year_in(sections) or year
+
+
+def _is_number(label: str) -> bool:
+    return labels.plain(label) in labels.PARCEL_ID
+
+
+def _shows_number(section: Section) -> bool:
+    return any(_is_number(label) for label, _ in section.pairs)
 
 
 def _value_of(label: HtmlElement) -> list[str]:

@@ -9,6 +9,7 @@ from lxml.html import HtmlElement
 from msgspec.structs import replace
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.items.property import normalized
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of
@@ -57,9 +58,9 @@ def read_account(body: bytes) -> ParcelPage | None:
         found = ParcelPage("", sections=list(_treasurers(page, summary)), id_label="Account Id")
         found.parcel_id = _said(found, ["ACCOUNTID", "ACCOUNT", "ACCOUNTNUMBER"])
     elif any(has_class(table, "accountSummary") for table in page.iter("table")):
-        shown = next((named for each in page.iter("h1", "h2") if (named := _account(text_of(each)))), None)
+        shown = _heading(page)
         found = _with_year_of_values(ParcelPage("", sections=_assessors(page), id_label="Account"))
-        found.parcel_id = shown[1] if shown else _said(found, ["ACCOUNTNUMBER", "ACCOUNT"])
+        found.parcel_id = shown or _said(found, ["ACCOUNTNUMBER", "ACCOUNT"])
     else:
         _check_session(page)
         return None
@@ -71,9 +72,14 @@ def read_account(body: bytes) -> ParcelPage | None:
     return found
 
 
-def read_transactions(body: bytes) -> ParcelPage:
-    """What a treasurer's page of transactions says. Raises ParseError and PageFailed."""
+def read_transactions(body: bytes, number: str) -> ParcelPage:
+    """What a treasurer's page of transactions says of the account of this number.
+
+    Raises PageFailed, and ParseError also when its heading shows another account.
+    """
     page = read_page(body)
+    if (shown := _heading(page)) and normalized(shown) != normalized(number):
+        raise ParseError(f"the account {number} was asked for, and the transactions are those of {shown}")
     tables = [(table, title) for table, title in _titled(page) if has_class(table, "account")]
     if not tables:
         _check_session(page)
@@ -81,7 +87,7 @@ def read_transactions(body: bytes) -> ParcelPage:
     sections = [section for table, title in tables for section in _tables(table, f"{TRANSACTIONS}: {title}")]
     for section in sections:
         section.header = [section.header[0] or "Tax Year", *section.header[1:]] if section.header else []
-    return ParcelPage("", sections=sections)
+    return ParcelPage(number, sections=sections)
 
 
 def read_results(body: bytes, url: str) -> Results:
@@ -104,6 +110,12 @@ def _check_session(page: HtmlElement) -> None:
         raise PageFailed(Outcome.SESSION_EXPIRED, "the site shows its login page")
 
 
+def _heading(page: HtmlElement) -> str:
+    """The account's number, where a heading shows it; else empty."""
+    found = next((named for each in page.iter("h1", "h2") if (named := _account(text_of(each)))), None)
+    return found[1].strip() if found else ""
+
+
 def _number_in(url: str) -> str:
     """Number of the account that an address is that of; empty: of none."""
     found = _in_address(url)
@@ -115,15 +127,21 @@ def _of_id(page: HtmlElement, name: str) -> HtmlElement | None:
 
 
 def _titled(page: HtmlElement) -> Iterator[tuple[HtmlElement, str]]:
-    """Tables of the middle of a page, each with the heading before it, if that is not the account's."""
-    title = ""
+    """Tables of the middle of a page, each with the heading before it, if that is not the account's.
+
+    Those below the heading of a second account are left out.
+    """
+    title = account = ""
     middle = _of_id(page, "middle")
     for element in (page if middle is None else middle).iter("h1", "h2", "h3", "table"):
         if element.tag == "table":
             yield element, title
+        elif named := _account(shown := label_of(element)):
+            if account and normalized(named[1]) != normalized(account):
+                return
+            title, account = "", account or named[1]
         else:
-            shown = label_of(element)
-            title = "" if _account(shown) else shown
+            title = shown
 
 
 def _said(page: ParcelPage, wanted: Iterable[str]) -> str:

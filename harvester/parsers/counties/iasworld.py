@@ -1,7 +1,7 @@
 """Reads pages of Tyler's iasWorld Public Access: search forms, results, and the datalets of a parcel."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import whitespace
 from typing import NamedTuple
 from urllib.parse import parse_qs, urljoin, urlsplit
@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urljoin, urlsplit
 from lxml.html import HtmlElement
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.items.property import normalized
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import values
 from harvester.parsers.counties.html import (
@@ -190,11 +191,16 @@ def _mode_of(url: str) -> str:
 
 
 def _parcel_id(page: HtmlElement) -> str:
-    for cell in page.iter("td", "th"):
-        if has_class(cell, "DataletHeaderTop") and (found := _banner(" ".join(lines_of(cell)))) and found[1].strip():
-            return str(found[1].strip())
+    if parcel_id := next(filter(None, map(_banner_id, page.iter("td", "th"))), ""):
+        return parcel_id
     hidden = _hidden(page)
     return (hidden.get("hdXPin") or hidden.get("hdPin") or "").replace("\xa0", " ").strip()
+
+
+def _banner_id(cell: HtmlElement) -> str:
+    """The parcel's number, if the cell is a banner."""
+    found = _banner(" ".join(lines_of(cell))) if has_class(cell, "DataletHeaderTop") else None
+    return str(found[1].strip()) if found else ""
 
 
 def _hidden(page: HtmlElement) -> dict[str, str]:
@@ -205,9 +211,19 @@ def _datalet(page: HtmlElement, url: str) -> ParcelPage:
     parcel_id = _parcel_id(page)
     if not parcel_id:
         raise ParseError("the datalet has no banner PARID")
-    sections = [found for table in page.iter("table") if table.get("id") and (found := _section(table))]
+    sections = [found for table in _tables_of(page, parcel_id) if (found := _section(table))]
     year = values.year(_hidden(page).get("hdTaxYear", "")) or 0
     return ParcelPage(parcel_id, year, sections, _pdf_of(page, url))
+
+
+def _tables_of(page: HtmlElement, parcel_id: str) -> Iterator[HtmlElement]:
+    """The tables below the banner of this parcel: a page may go on with another parcel, below a banner of its own."""
+    shown = parcel_id
+    for element in page.iter("table", "td", "th"):
+        if element.tag != "table":
+            shown = _banner_id(element) or shown
+        elif element.get("id") and normalized(shown) == normalized(parcel_id):
+            yield element
 
 
 def _section(table: HtmlElement) -> Section | None:

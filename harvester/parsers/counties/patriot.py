@@ -65,7 +65,7 @@ def is_account(text: str) -> bool:
 def read_card(body: bytes) -> ParcelPage | None:
     """What the card says; None when it is that of no parcel. Raises ParseError when it lacks what each has."""
     sections = _sections(read_page(body)) if body.strip() else []
-    said = {labels.plain(label): lines for section in sections for label, lines in reversed(section.pairs)}
+    said = {labels.plain(label): lines for section in reversed(sections) for label, lines in reversed(section.pairs)}
     lacking = [what for what, label in REQUIRED.items() if label not in said]
     if lacking:
         shown = ", ".join([label for section in sections for label, _ in section.pairs][:MOST_LABELS_NAMED])
@@ -105,8 +105,10 @@ def _sections(page: HtmlElement) -> list[Section]:
                 _read_narrative(sections[-1], shown)
             else:
                 sections.append(Section(label_of(texts[0])))
-        else:
-            _add_pairs(sections[-1], cells)
+            continue
+        if any(labels.plain(label_of(each)) == REQUIRED[ACCOUNT] for each in texts):
+            sections.append(Section(sections[0].title))  # what comes is said of that account
+        _add_pairs(sections[-1], cells)
     return [section for section in sections if section.pairs]
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
-from harvester.items.property import Assessment, CountyRecord, Property, Sale
+from harvester.items.property import Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.labels import Label, label_of
@@ -177,6 +177,7 @@ def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
 
 def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Rows:
     """Likewise, however little is known."""
+    page = replace(page, sections=_own_sections(page))
     source = source._replace(parcel_id_field=page.id_label)
     raw = _encode(page)
     found = _at_sides(page, source, provenance, raw)
@@ -209,6 +210,35 @@ def _unread_values(records: Iterable[CountyRecord]) -> dict[str, str]:
     """The amounts of a line of which none was read."""
     parcels = (record for record in records if isinstance(record, Property))
     return {field: reason for each in parcels for field, reason in each.unread.items() if " of " in field}
+
+
+def _own_sections(page: ParcelPage) -> list[Section]:
+    """Those below the parcel's own number, if the page shows other parcels as well.
+
+    Raises ParseError when numbers do not stand above what is said of their parcels.
+    """
+    own = normalized(page.parcel_id)
+    numbers = [_numbers(section, page.id_label, own) for section in page.sections]
+    if set().union(*numbers) <= {own}:
+        return page.sections
+    others = ", ".join(sorted(set().union(*numbers) - {own}))
+    if not numbers[0] or any(len(each) > 1 for each in numbers):
+        raise ParseError(f"beside {page.parcel_id} the page shows {others}, and not what is said of which parcel")
+    shown, kept = own, []
+    for section, found in zip(page.sections, numbers, strict=True):
+        shown = next(iter(found), shown)
+        if shown == own:
+            kept.append(section)
+    return kept
+
+
+def _numbers(section: Section, id_label: str, own: str) -> set[str]:
+    """The numbers of parcels that it shows, each as `normalized`."""
+    found = set()
+    for lines in (lines for label, lines in section.pairs if label == id_label and lines):
+        number = normalized(" ".join(lines))
+        found.add(own if own in (number, normalized(lines[0])) else number)
+    return found
 
 
 def _said(page: ParcelPage) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
+from lxml.html import HtmlElement
 from msgspec import Struct
 
 from harvester.exceptions import ParseError
@@ -198,7 +199,7 @@ def is_pid(text: str) -> bool:
 
 def _taken_apart(body: bytes) -> Card:
     card = Card([], [])
-    for element in read_page(body).iter("span", "table", "tr"):
+    for element in _first_card(read_page(body)):
         if element.tag == "tr":
             cells = element.findall("td")
             if len(cells) == 2 and _is_label(cells[0]) and cells[1].find(".//span[@id]") is None:
@@ -213,6 +214,17 @@ def _taken_apart(body: bytes) -> Card:
         elif kind == "lbl" and element.tag == "span" and not _of_a_label(name):
             card.fields.append(Labelled(name, _label_beside(element) or name, lines_of(element), section))
     return card
+
+
+def _first_card(page: HtmlElement) -> Iterator[HtmlElement]:
+    """The elements of the first card: where an id of NAMES comes again, the page goes on with another parcel's."""
+    met = set()
+    for element in page.iter("span", "table", "tr"):
+        if (found := _id(named := element.get("id", ""))) and found[3] in ALIKE:
+            if named in met:
+                return
+            met.add(named)
+        yield element
 
 
 def _is_label(cell: Any) -> bool:

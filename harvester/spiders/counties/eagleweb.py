@@ -84,7 +84,7 @@ class EaglewebSpider(SearchingSpider):
         self, response: Response, number: str, doubt: list[Any] | None, read: dict[str, Any]
     ) -> Iterator[Any]:
         """The records of a treasurer's account, whose first page is `read`."""
-        page = joined(msgspec.convert(read, ParcelPage), [parse.read_transactions(response.body)])
+        page = joined(msgspec.convert(read, ParcelPage), [parse.read_transactions(response.body, number)])
         yield self._read(response, number, page, doubt)
 
     @errback
