@@ -41,6 +41,52 @@ def of_kind(kind: type[CountyRecord], records: list[CountyRecord]) -> list[Any]:
     return [record for record in records if isinstance(record, kind)]
 
 
+ROLL = "<tr><th>Year</th><th>Improvements</th><th>Land Market</th><th>Appraised</th></tr>"
+LATER = """<html><body><div class="panel panel-primary"><div class="panel-heading">Property Details</div>
+<table class="table">
+<tr><th colspan="3">Account</th></tr>
+<tr><th>Property ID:</th><td>R77</td><td><strong>Geographic ID: </strong>1-2-3</td></tr>
+<tr><th colspan="3">Location</th></tr><tr><th>Situs Address:</th><td colspan="2">7 ELM ST</td></tr>
+<tr><th colspan="3">Owner <span class="pull-right"></span></th></tr>
+<tr><th>Name:</th><td colspan="2">DOE JANE</td></tr><tr><th>Mailing Address:</th><td colspan="2">PO BOX 7</td></tr>
+<tr><th>Exemptions:</th><td colspan="2">HS - Homestead<br>
+<small>For privacy reasons not all exemptions are shown online.</small></td></tr></table></div>
+<div class="panel panel-primary"><div class="panel-heading">Property Values</div><table class="table">
+<tr><th>Market Value:</th><td class="table-number">$7,000 (=)</td></tr>
+<tr><th>Assessed Value:</th><td class="table-number">$6,000</td></tr></table></div>
+<div class="panel panel-primary"><div class="panel-heading">Property Land</div><table class="table">
+<tr><th>Type</th><th>Acreage</th></tr><tr><td>A1</td><td data-acres="0.1894">0.19</td></tr></table></div>
+<div class="panel panel-primary"><div class="panel-heading">Property Roll Value History</div><table class="table">%s%s
+</table></div></body></html>"""
+
+
+def later(*years: tuple[int, str]) -> list[CountyRecord]:
+    rows = "".join(f"<tr><td>{year}</td><td>{said}</td><td>{said}</td><td>{said}</td></tr>" for year, said in years)
+    return read((LATER % (ROLL, rows)).encode(), "R77")
+
+
+def test_values_are_of_the_latest_year_that_has_any() -> None:
+    records = later((2026, "N/A"), (2025, "$3,500"))
+    assert of_kind(Property, records)[0].tax_year == 2025
+    assert [(each.tax_year, each.market_value) for each in of_kind(Assessment, records)] == [(2025, 7000)]
+    assert of_kind(Property, later((2026, "N/A"), (2025, "-")))[0].tax_year == 2026
+
+
+def test_acres_are_those_that_were_rounded_for_people() -> None:
+    assert of_kind(Property, later((2025, "$1")))[0].acres == 0.1894
+    other = LATER.replace('data-acres="0.1894"', 'data-acres="7"') % (
+        ROLL,
+        "<tr><td>2025</td><td>1</td><td>1</td><td>1</td></tr>",
+    )
+    assert of_kind(Property, read(other.encode(), "R77"))[0].acres == 0.19, "an attribute that says something else"
+
+
+def test_a_notice_is_no_part_of_the_value_above_it() -> None:
+    others = of_kind(Property, later((2025, "$1")))[0].others
+    assert others["Property Details: Owner: Exemptions"] == "HS - Homestead"
+    assert "privacy" in others["Property Details: Owner: Exemptions (notice)"]
+
+
 def test_a_page_is_read_with_the_sources_own_labels_and_nothing_of_it_is_dropped() -> None:
     (parcel,) = of_kind(Property, read(PAGE))
     assert parcel.key == "us-tx-moore 13572"
@@ -154,7 +200,7 @@ def test_where_no_heading_says_the_year_the_history_does_and_where_none_names_th
     without = PAGE.replace(b"For Year 2025", b"")
     page = esearch.read_parcel(without, "13572")
     assert page
-    assert (page.tax_year, page.year_label) == (2026, "Property Roll Value History: Year")
+    assert (page.tax_year, page.year_label) == (2025, "Property Roll Value History: Year")
     (parcel,) = of_kind(Property, read(PAGE.replace(b'<tr class="info"><th colspan="4">Owner</th></tr>', b"")))
     assert parcel.owner_names == ("SMITH, JOHN & EVA",)
 

@@ -51,7 +51,7 @@ async def test_each_parcel_has_a_fate_of_its_own_and_what_is_staged_comes_back_t
             taxes[7]: Answer(401, b"<html><body>Log in</body></html>", kind="text/html"),
             views[8]: MISSING,
         }
-        is_lost = f"{RESULTS}?keywords=PropertyId:%22{numbers[0].replace(' ', '%20')}"
+        is_lost = f"{RESULTS}?keywords=PropertyId%3A%22{numbers[0].replace(' ', '%20')}"
         portal.bad = lambda path, again: MISSING if path.startswith(is_lost) else pages.get(path)
         given = ",".join([*numbers, "0123"])
         assert await crawls.run("esearch", site=SITE, parcels=given) == LEFT, crawls.said
@@ -140,7 +140,7 @@ async def test_owners_are_found_at_hosts_that_want_no_token_and_one_that_wants_a
     smiths = {each.parcel_id for each in county.parcels if any("SMITH" in name for name in each.owners)}
     async with EsearchPortal(county) as portal:
         crawls.enter("esearch", portal.url)
-        portal.bad = lambda path, again: MISSING if "OwnerName:wu" in path else None
+        portal.bad = lambda path, again: MISSING if "OwnerName%3Awu" in path else None
         (tmp_path / "owners.csv").write_text("owner\nsmith\nwu\n")
         words = ["-a", f"site={SITE}", "--kind", "owner", "--key", "owner", "--input", "owners.csv"]
         submitted = run(HARVESTER, "jobs", "submit", "esearch", *words, cwd=tmp_path, env=crawls.environment)

@@ -5,6 +5,7 @@ A page has panels with headings. In these stand labels beside their values, and 
 
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -33,6 +34,9 @@ _NOTHING = ("-", "N/A")
 """Written where there is no value."""
 _said_year = re.compile(r"\byear:?\s*((?:19|20)\d\d)\b", re.IGNORECASE).search
 _unit = re.compile(r"\s*(?:\([+=-]\)|sqft)$")
+_is_notice = re.compile(
+    r"for privacy reasons\b.*|.*\bnot (?:shown|displayed|available) online\b.*", re.IGNORECASE
+).fullmatch
 _owes_nothing = re.compile(r"\bno\b.*\b(?:tax|due|bill|balance|record|result|data)", re.IGNORECASE | re.DOTALL).search
 
 
@@ -94,6 +98,7 @@ def read_parcel(body: bytes, asked: str) -> ParcelPage | None:
     if not body.strip():
         return None
     page = read_page(body)
+    _show_exact(page)
     panels = page.find_class("panel")
     sections = [section for panel in panels for section in _sections(panel) if section.pairs or section.header]
     pairs = [(labels.plain(label), label, lines) for section in sections for label, lines in section.pairs]
@@ -157,6 +162,16 @@ def _sections(panel: HtmlElement) -> Iterator[Section]:
     yield section
 
 
+def _show_exact(page: HtmlElement) -> None:
+    """Puts acres into their cells as the attribute `data-acres` says them, of which the text is the rounded number."""
+    for cell in page.iter("td"):
+        shown, exact = values.number(text_of(cell)), values.number(cell.get("data-acres"))
+        if shown is not None and exact is not None and abs(exact) < values.MOST_MONEY and len(cell) == 0:
+            places = -int(shown.as_tuple().exponent)
+            if abs(exact - shown) <= Decimal(5).scaleb(-places - 1):
+                cell.text = values.plain(exact)
+
+
 def _group(row: HtmlElement) -> str:
     """What a row is the heading of: a lone cell."""
     return label_of(row[0]) if len(row) == 1 and row[0].tag == "th" else ""
@@ -174,11 +189,18 @@ def _read_row(row: HtmlElement, section: Section) -> None:
     elif not section.header:
         for head in row.findall("th"):
             if (value := head.getnext()) is not None and value.tag == "td":
-                section.pairs.append((label_of(head), list(filter(None, map(_clean, lines_of(value))))))
+                _add_lines(section, label_of(head), list(filter(None, map(_clean, lines_of(value)))))
     elif len(row) > 1 and len(cells) == len(section.header):
         section.rows.append(cells)
     elif len(row) > 1:
         raise ParseError(f"a row of {section.title} has {len(cells)} cells, and its header {len(section.header)}")
+
+
+def _add_lines(section: Section, label: str, lines: list[str]) -> None:
+    """A label with its value, and apart from that a notice about it."""
+    section.pairs.append((label, [line for line in lines if not _is_notice(line)]))
+    if notices := [line for line in lines if _is_notice(line)]:
+        section.pairs.append((f"{label} (notice)", notices))
 
 
 def _add_pair(section: Section, label: HtmlElement) -> None:
@@ -194,13 +216,14 @@ def _clean(text: str) -> str:
 
 
 def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
-    """That of a heading, else the latest of a history of values; and where it stands."""
+    """That of a heading, else the latest with a value of a history of values, or its latest; and where it stands."""
     for heading in page.iter(*_HEADINGS):
         if found := _said_year(heading.text_content()):
             return int(found[1]), "heading"
     histories = [each for each in sections if labels.plain("".join(each.header[:1])) == "YEAR"]
-    years = [(values.year(row[0]) or 0, f"{each.title}: {each.header[0]}") for each in histories for row in each.rows]
-    return max(years, default=(0, ""))
+    rows = [(row, f"{each.title}: {each.header[0]}") for each in histories for row in each.rows]
+    years = [(any(row[1:]), values.year(row[0]) or 0, where) for row, where in rows]
+    return max(years, default=(False, 0, ""))[1:]
 
 
 def _decode(body: bytes, kind: type[_Answer]) -> _Answer:

@@ -90,8 +90,10 @@ class Layout:
         self._columns = {column.name: column for column in columns}
         self._by_label: dict[str, dict[int, str]] = {}
         self._by_alias: dict[str, str] = {}
+        here = labels.BY_JURISDICTION.get(source.jurisdiction, {})
         for column in columns:
             label, number = column.meaning or label_of(column.name)
+            label = here.get(label, label)
             self._by_label.setdefault(label, {}).setdefault(number, column.name)
             if column.alias and label not in labels.ALL:
                 self._by_alias.setdefault(labels.plain(column.alias), column.name)
@@ -110,6 +112,14 @@ class Layout:
         self._mailing_place = [
             self._column(of) for of in (labels.MAILING_CITY, labels.MAILING_STATE, labels.MAILING_ZIP)
         ]
+        if not self._lines["situs_address"]:
+            self._lines["situs_address"] = self._situs_parts()
+        for field, mine, owners in (
+            ("situs_city", labels.BARE_CITY, self._mailing_place[0]),
+            ("situs_zip", labels.BARE_ZIP, self._mailing_place[2]),
+        ):
+            if field not in self._property and (owners or not self._lines["mailing"]) and (name := self._column(mine)):
+                self._property[field] = [name]
         self._other_ids = [
             name
             for label in labels.OTHER_IDS
@@ -276,6 +286,11 @@ class Layout:
             if numbered := self._by_label.get(label):
                 return [numbered[number] for number in sorted(numbered)]
         return [name for label in wanted if (name := self._by_alias.get(label))][:1]
+
+    def _situs_parts(self) -> list[str]:
+        """The columns of an address that is shown in parts; empty without a house number's and a street's."""
+        found = [self._column(of) for of in labels.SITUS_PARTS]
+        return [name for name in found if name] if found[0] and found[2] else []
 
     def _sale_columns(self) -> dict[int, dict[str, list[str]]]:
         """Number of a sale -> field -> its columns, the likeliest first."""
