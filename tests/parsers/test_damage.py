@@ -100,7 +100,7 @@ def _huge(value: Any, at: Path) -> bytes:
 def test_deep_nesting_in_place_of_every_other_value(name: str, levels: int) -> None:
     deep = [b"[" * levels + b"]" * levels, b'{"x":' * levels + b"1" + b"}" * levels]
     for value in with_one_row(json.loads(page(name))):
-        for at in list(paths(value))[::2]:
+        for at in list(paths(value))[:: 2 if levels < 1_000 else 12]:
             body = msgspec.json.encode(replaced(value, at, "@@@"))
             for nested in deep:
                 with suppress(ParseError):
@@ -110,7 +110,7 @@ def test_deep_nesting_in_place_of_every_other_value(name: str, levels: int) -> N
 @pytest.mark.parametrize("name", READERS)
 def test_bad_bytes_anywhere_in_a_page(name: str) -> None:
     body = page(name)
-    for at in range(0, len(body), 3):
+    for at in range(0, len(body), 7):
         for bad in (b"\xff", b"\xed\xa0\x80", b"\0", b'\\"'):
             with suppress(ParseError):
                 assert_can_be_kept(READERS[name](body[:at] + bad + body[at + 1 :]))

@@ -20,7 +20,7 @@ def test_character_on_the_edge_of_two_pieces_is_read(character: str, before: int
 
 
 @pytest.mark.parametrize("at", [0, 1, PIECE_BYTES - 30, PIECE_BYTES, 3 * PIECE_BYTES + 7])
-@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xe6\x97", b"\xf0\x9f\x98", b"\xed\xa0\x80"])
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xe6\x97", b"\xf0\x9f\x98"])
 def test_bad_byte_anywhere_is_a_parse_error_that_says_where(at: int, bad: bytes) -> None:
     body = answer(b"x" * at + bad + b"y" * PIECE_BYTES)
     with pytest.raises(UnicodeDecodeError) as wanted:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from harvester.exceptions import ParseError
+from harvester.parsers.json_text import read_mended
 from harvester.parsers.json_values import MOST_INT
 
 ABSENT = Raw(b"")
@@ -235,10 +236,14 @@ T = TypeVar("T")
 
 
 def read_page(decode: Callable[[bytes], T], body: bytes) -> T:
-    """The answer. Raises ParseError."""
+    """Returns the answer. An odd character in one text costs that character alone. Raises ParseError."""
+
+    def read(answer: bytes) -> T:
+        _require_utf8(answer)  # msgspec does not look at the strings it skips, but they are kept in `raw`
+        return decode(answer)
+
     try:
-        _require_utf8(body)  # msgspec does not look at the strings it skips, but they are kept in `raw`
-        return decode(body)
+        return read_mended(read, body)
     except UNREADABLE as error:
         raise ParseError(f"the answer is not what its address promises: {error}") from None
 

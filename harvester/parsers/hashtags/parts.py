@@ -14,6 +14,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Record, Reject
 from harvester.items.trend import Hashtag, Trend, is_of_tag, normal_tag
 from harvester.parsers.decoding import as_utf8
+from harvester.parsers.json_text import read_mended
 from harvester.parsers.json_values import MOST_INT
 
 BAD = (InvalidRecordError, ParseError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
@@ -64,11 +65,15 @@ def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build:
 
 def rows_of(body: bytes, *path: str) -> list[Raw]:
     """The list at this path of a JSON answer, each row as its bytes. Raises ParseError."""
-    value: Any = Raw(as_utf8(body, prefers_utf8=True))
-    try:
+
+    def read(answer: bytes) -> list[Raw]:
+        value: Any = answer
         for name in path:
             value = msgspec.json.decode(value, type=dict[str, Raw])[name]
         return msgspec.json.decode(value, type=list[Raw])
+
+    try:
+        return read_mended(read, as_utf8(body, prefers_utf8=True))
     except KeyError as error:
         raise ParseError(f"the answer has no {error}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -78,7 +83,7 @@ def rows_of(body: bytes, *path: str) -> list[Raw]:
 def object_of(body: bytes) -> Row:
     """A JSON answer that is an object. Raises ParseError."""
     try:
-        return msgspec.json.decode(as_utf8(body, prefers_utf8=True), type=Row)
+        return read_mended(msgspec.json.Decoder(Row).decode, as_utf8(body, prefers_utf8=True))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"the answer is no such JSON: {error}") from None
 
