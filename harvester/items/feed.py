@@ -65,5 +65,7 @@ class FeedEntry(Record, frozen=True, kw_only=True, gc=False):
     """UTC."""
     updated_at: datetime | None = None
     """UTC. Of a page of a sitemap, when it changed last."""
+    withheld: dict[str, str] = {}  # noqa: RUF012  msgspec copies it
+    """Why a date is absent that the feed says, with what stood there."""
     language: str | None = None
     enclosures: tuple[Enclosure, ...] = ()

@@ -23,7 +23,8 @@ def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = Fal
     """Returns Python's name of the encoding of a text.
 
     A byte order mark decides, then the charset of the answer's Content-Type, then the document's own XML declaration
-    or meta element, as in browsers. Without any of them the text is UTF-8 if it can be, else Windows-1252.
+    or meta element, as in browsers. Without any of them the text is UTF-8 if it can be, else Windows-1252. A text that
+    is declared as UTF-8 and has nothing of it is Windows-1252, and one that has odd bytes among UTF-8 stays UTF-8.
     `prefers_utf8` is for kinds that are UTF-8 by their standard, like JSON and robots.txt, and for servers whose
     declarations are known to be wrong: a text that can be UTF-8 is UTF-8 then, whatever is declared.
     """
@@ -35,9 +36,11 @@ def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = Fal
     # That a declaration could be read as ASCII proves that the text is not UTF-16.
     elif not declared and (declared := _charset(html_body_declared_encoding(body))):
         declared = _UTF8 if declared.startswith(("utf-16", "utf-32")) else declared
-    if declared and not (prefers_utf8 and _is_utf8(body) and not declared.startswith(("iso2022", "hz"))):
+    is_decided = declared not in (None, _UTF8) and (not prefers_utf8 or declared.startswith(("iso2022", "hz")))
+    if declared and is_decided:
         return declared
-    return _UTF8 if _is_utf8(body) else _ANSI
+    is_utf8 = _is_mostly_utf8(body)
+    return _UTF8 if is_utf8 else (_ANSI if declared in (None, _UTF8) else declared)
 
 
 def decode_text(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
@@ -72,6 +75,15 @@ def _charset(encoding: str | None) -> str | None:
     except LookupError:
         return None
     return encoding
+
+
+def _is_mostly_utf8(body: bytes) -> bool:
+    """Tells whether more of what is not ASCII is UTF-8 than is not: a cut or odd character does not change the rest."""
+    if _is_utf8(body):
+        return True
+    text = body.decode("utf-8", "replace")
+    odd = text.count("\ufffd")
+    return len(text) - len(text.encode("ascii", "ignore")) > 2 * odd
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -1,13 +1,20 @@
-"""Mends JSON that one odd text makes unreadable, so that this text costs its odd characters and not the document.
+"""Reads JSON as it is found, and mends what one odd value makes unreadable, so that it costs itself and no more.
 
 A lone surrogate becomes U+FFFD, as in a browser's TextEncoder: offsets in bytes that a browser counted stay true.
 """
 
 import codecs
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeVar
+from math import isfinite
+from typing import Any, TypeVar
+
+import msgspec
+
+from harvester.exceptions import ParseError
+from harvester.parsers.decoding import as_utf8
 
 MAX_LEVELS = 600
 """Nested levels that stay. A thread of a hundred replies has about three hundred; msgspec reads about nine hundred."""
@@ -26,6 +33,28 @@ _ESCAPES = frozenset('"\\/bfnrt')
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]..").fullmatch
 
 T = TypeVar("T")
+
+
+def read_json(body: bytes, content_type: str = "") -> Any:
+    """Returns the value of a JSON document of any encoding. Raises ParseError when it is none.
+
+    NaN, infinite numbers and those too large for a float are null: JSON knows none of them, and what stands around
+    them is right all the same.
+    """
+    text = as_utf8(body, content_type, prefers_utf8=True)
+    try:
+        return read_mended(msgspec.json.decode, text)
+    except (ValueError, RecursionError) as error:
+        why = error
+    try:
+        return json.loads(mend(text), parse_constant=lambda _: None, parse_float=_finite)
+    except (ValueError, RecursionError):
+        raise ParseError(f"it is no JSON: {why}") from None
+
+
+def _finite(number: str) -> float | None:
+    value = float(number)
+    return value if isfinite(value) else None
 
 
 def read_mended(decode: Callable[[bytes], T], body: bytes) -> T:

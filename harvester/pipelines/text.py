@@ -7,7 +7,7 @@ from unicodedata import is_normalized, normalize
 from ftfy import fix_encoding
 from ftfy.chardata import CHARMAP_ENCODINGS
 
-from harvester.pipelines.markup import plain, without_markup
+from harvester.parsers.markup import plain, without_markup
 
 MOST_PASSES = 16
 """Removing a layer can show another; nothing that people write has more layers than this."""

@@ -10,7 +10,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -24,6 +24,9 @@ MOST_STUCK = 10
 back."""
 MOST_CURSORS = 20
 """The last cursors of a look, to none of which a list should lead again."""
+
+MAX_PINNED = 3
+"""Entries at the top of a list that may be pinned there without a sign."""
 
 TICK = timedelta(milliseconds=1)
 """With which MongoDB keeps times."""
@@ -173,6 +176,35 @@ def mark_after(look: Reading) -> Mark:
     below = {key: version for key, version in look.mark.seen.items() if key not in look.top.seen}
     newest = max(filter(None, (look.top.newest, look.mark.newest)), default=None)
     return Mark(dict(islice({**look.top.seen, **below}.items(), MARKED)), newest)
+
+
+def may_have_missed(mark: Mark, entries: Sequence[Entry]) -> bool:
+    """Tells whether entries came and went between two looks at a list of one page, which shows its last ones only.
+
+    They may have if it shows nothing that the mark knows, but for what is pinned to its top.
+    """
+    shown = [entry for entry in entries if not entry.pinned]
+    pinned = {digest(entry.key) for entry in entries if entry.pinned}
+    if not shown or not mark.seen.keys() - pinned:
+        return False
+    return not any(digest(entry.key) in mark.seen for entry in shown[_on_top(shown) :])
+
+
+def _on_top(entries: Sequence[Entry]) -> int:
+    """How many of the first entries are older than the one below them, as those are that somebody has pinned."""
+    times = [entry.at for entry in entries[: MAX_PINNED + 1]]
+    for number in range(len(times) - 1, 0, -1):
+        above, below = [time for time in times[:number] if time], times[number]
+        if below and len(above) == number and max(above) < below and number < len(entries) - 1:
+            return number if not _ascends(entries) else 0
+    return 0
+
+
+def _ascends(entries: Sequence[Entry]) -> bool:
+    """Whether the list shows its oldest entries first: most times are later than the one before."""
+    times = [entry.at for entry in entries if entry.at]
+    later = sum(one < other for one, other in pairwise(times))
+    return 2 * later > len(times) - 1
 
 
 def begun_anew(look: Reading) -> Reading:

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from harvester.download.addresses import origin_of
 from harvester.exceptions import ParseError, UsageError
+from harvester.hosts import without_user
 from harvester.items import Found, Provenance, Record, Reject, Said
 from harvester.items.feed import Feed, FeedEntry
 from harvester.jobs.documents import JobItem
@@ -22,8 +23,9 @@ from harvester.jobs.inputs import items_of_file
 from harvester.meta import STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.web import feed as parse
+from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
-from harvester.parsers.web.sitemap import MOST_BYTES, is_address
+from harvester.parsers.web.values import is_address
 from harvester.recheck import read_policy
 from harvester.recheck.hints import Hints, not_before
 from harvester.recheck.stopping import Entry, Position
@@ -42,6 +44,10 @@ ABOUT = "about the feed"
 USUAL_RECHECK = "adaptive 1 to 48 a day"
 WAITS = "the feed wants no look in this hour (skipHours, skipDays)"
 """Why an item waits that is due."""
+MOST_REPEATED = 500
+"""Ids of a feed that tell nothing apart, as many are remembered."""
+REPEATED_IDS = "harvester/feeds/repeated_ids"
+"""Stat: ids that stand at several entries of their feed."""
 _NONE = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
 
 
@@ -156,7 +162,13 @@ class FeedsSpider(PaginationSpider):
         answer = sha256(response.body).hexdigest()[:16]
         if kept.get("answer") == answer:
             return Listed([], [], kept=kept)
-        read = parse.parse_feed(response.body, of.key, kind, self.provenance(response))
+        known = kept.get("repeated", ())
+        read = parse.parse_feed(response.body, of.key, kind, self.provenance(response), known)
+        repeated = [*dict.fromkeys([*read.repeated, *known])][:MOST_REPEATED]
+        if new := len({*read.repeated}.difference(known)):
+            self.crawler.stats.inc_value(REPEATED_IDS, new)
+            said = "%s: %d of its ids stand at several entries; each entry has a digest behind its id"
+            self.logger.info(said, without_user(of.key), new)
         entries = [Entry(ABOUT, sha256(read.feed.raw).hexdigest()[:16], pinned=True)]
         outputs: list[Any] = [read.feed]
         for each in read.entries:
@@ -165,6 +177,12 @@ class FeedsSpider(PaginationSpider):
             else:
                 entries.append(Entry(each.id, sha256(each.raw).hexdigest()[:16], each.published_at))
             outputs.append(each)
+        for text in read.unread:
+            reason = "what stands where its address should is none"
+            entries.append(Entry(text))
+            outputs.append(
+                Reject(FeedEntry.KIND, reason, "", text.encode("utf-8", "replace"), without_user(response.url))
+            )
         if level < MOST_LEVELS:
             entries += [Entry(address) for address in read.sitemaps]
             outputs += [Found(FEED, address, {LEVEL: level + 1}) for address in read.sitemaps]
@@ -172,8 +190,10 @@ class FeedsSpider(PaginationSpider):
             cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
             hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
             kept = {"answer": answer, "hints": msgspec.to_builtins(hints)}
-        history = self.arguments_of(response).history
-        return Listed(entries, outputs, read.next if history else None, kept=kept)
+        kept = {**kept, "repeated": repeated} if repeated else kept
+        leads_to = read.next if self.arguments_of(response).history else None
+        is_window = response.cb_kwargs["at"] is None and read.feed.form != "sitemap" and not leads_to
+        return Listed(entries, outputs, leads_to, kept=kept, is_window=is_window, cut=read.cut)
 
     def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
         return not_before(_hints_in(kept), datetime.now(UTC))

@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester.hosts import without_user
 from harvester.items import Looked, Stage
 from harvester.jobs.documents import JobItem
 from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, ITEMS, PART
@@ -27,6 +28,7 @@ from harvester.recheck.stopping import (
     look_of,
     mark_after,
     mark_of,
+    may_have_missed,
     step,
     to_data,
 )
@@ -36,8 +38,14 @@ CUT_SHORT = "cut_short"
 """Stage of an item of which a list ended before its end."""
 WHOLE = "whole"
 """Stage of an item whose list was read to what was known, or to its end."""
+OVERRUN = "overrun"
+"""Stage of an item whose list shows its last entries only, and none of those that the visit before saw."""
 STAGE_RANK = 3
-"""Of both."""
+"""Of all three."""
+MISSED = "harvester/lists/overrun"
+"""Stat: visits between which entries may have come and gone."""
+CUT_FILES = "harvester/lists/cut"
+"""Stat: lists whose file ended before its end, or was too long to be read whole."""
 REPEATED = "harvester/cursors/repeated"
 """Stat: lists that led to a page that was read already."""
 COST_UNCHANGED = 0.1
@@ -58,6 +66,10 @@ class Listed(NamedTuple):
     """How many entries the whole list has, where it says that."""
     kept: Mapping[str, Any] = MappingProxyType({})
     """What the spider wants to be given with the next page, and with the next look: values as JSON has them."""
+    is_window: bool = False
+    """Whether it is all of the list that is shown, and older entries are shown no more."""
+    cut: str = ""
+    """Why the entries are not all of the page: then the look ends here, and was not whole."""
 
 
 class ListItem(NamedTuple):
@@ -113,16 +125,28 @@ class PaginationSpider(JobSpider):
         listed, rule = self.read_page(response, item, kept), self.rule_of(item)
         number = following(rule.pages, at, len(listed.entries)) if isinstance(at, int) else None
         page = Page(listed.entries, listed.next if number is None else number, listed.total)
-        taken = step(look_of(look), page, at, rule)
+        before = look_of(look)
+        taken = step(before, page, at, rule)
         yield [each for place in taken.fresh for each in _listed(listed.outputs[place])]
-        if taken.ending is None:
+        if listed.cut:
+            item_id = self.item_of(response).id
+            yield cut_short(
+                self, item_id, f"The list {without_user(item.key)}", f"is not whole: {listed.cut}", CUT_FILES
+            )
+            yield Looked(item_id, taken.look.found, cost=taken.look.pages)
+        elif taken.ending is None:
             yield self._ask(item, taken.look, taken.next, listed.kept)
         elif taken.ending is Ending.WHOLE:
             yield self._looked(response, mark_after(taken.look), taken.look.found, taken.look.pages, listed.kept)
-            yield Stage(self.item_of(response).id, WHOLE, STAGE_RANK)
+            missed = listed.is_window and may_have_missed(before.mark, listed.entries)
+            if missed:
+                self.crawler.stats.inc_value(MISSED)
+                said = "%s shows nothing of what it showed at the last visit: entries between may be missing"
+                self.logger.warning(said, without_user(item.key))
+            yield Stage(self.item_of(response).id, OVERRUN if missed else WHOLE, STAGE_RANK)
         else:
             item_id = self.item_of(response).id
-            yield cut_short(self, item_id, f"The list {item.key}", taken.why)
+            yield cut_short(self, item_id, f"The list {without_user(item.key)}", taken.why)
             yield Looked(item_id, taken.look.found, cost=taken.look.pages)
 
     @errback
@@ -153,10 +177,10 @@ class PaginationSpider(JobSpider):
         return Looked(item, found, cost=cost, left=left, not_before=self.rest_of(kept))
 
 
-def cut_short(spider: JobSpider, item: str, name: str, why: str) -> Stage:
+def cut_short(spider: JobSpider, item: str, name: str, why: str, stat: str = REPEATED) -> Stage:
     """Tells of a list that ends before its end. `name` and `why` are a sentence: which list does what."""
     spider.logger.warning("%s %s; it ends here", name, why)
-    spider.crawler.stats.inc_value(REPEATED)
+    spider.crawler.stats.inc_value(stat)
     return Stage(item, CUT_SHORT, STAGE_RANK)
 
 

@@ -9,9 +9,12 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.download.addresses import origin_of, refuse_private
+from harvester.hosts import without_user
 from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
-from harvester.parsers.web.sitemap import MOST_BYTES, Entry, is_address, parse_sitemap
+from harvester.parsers.web.sitemap import Entry, parse_sitemap
+from harvester.parsers.web.values import is_address
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
 
@@ -68,7 +71,8 @@ class SitemapSpider(HarvesterSpider, ABC):
     def parse_sitemap(self, response: Response, site: str, level: int) -> Iterator[Request]:
         """Requests for what it lists of its own site. Raises ParseError when it is no sitemap."""
         stats = self.crawler.stats
-        for entry in parse_sitemap(response.body):
+        sitemap = parse_sitemap(response.body)
+        for entry in sitemap.entries:
             if entry.is_sitemap:
                 request = self._sitemap(entry, site, level + 1)
             elif load_sites().of(entry.url).name == site:
@@ -79,7 +83,11 @@ class SitemapSpider(HarvesterSpider, ABC):
                 continue
             if request is not None:
                 yield request
-        stats.inc_value("harvester/sitemaps/read")
+        stats.inc_value("harvester/sitemaps/unread", len(sitemap.unread))
+        stats.inc_value("harvester/sitemaps/cut" if sitemap.cut else "harvester/sitemaps/read")
+        if sitemap.cut:
+            said = "The sitemap %s is not whole: %s. Pages that it does not list are not fetched"
+            self.logger.warning(said, without_user(response.url), sitemap.cut)
 
     def _sitemap(self, entry: Entry, site: str, level: int) -> Request | None:
         """It may lie on another host, as those of many sites do, but not in a private network."""

@@ -70,6 +70,33 @@ async def test_new_and_changed_entries_are_kept_hints_are_obeyed_and_pages_lead_
         assert len(mongodb["jobs"].distinct("_id")) == 1
 
 
+async def test_a_window_that_was_overrun_and_a_file_that_is_cut_are_told_and_repeated_ids_stay_apart(
+    endpoints: Endpoints,
+) -> None:
+    links = "<item><guid isPermaLink='false'>0</guid><link>https://a.example/{}</link></item>".format
+    same_ids = [f"{HEAD}{''.join(map(links, numbers))}</channel></rss>".encode() for numbers in ((2, 1), (3,))]
+    site = Validating(
+        {
+            "/fast": [reply(rss(2, 1)), reply(rss(9, 8))],
+            "/slow": [reply(rss(2, 1)), reply(rss(3, 2))],
+            "/cut": [reply(rss(2, 1)[:-40]), reply(rss(2, 1))],
+            "/same": [reply(body) for body in same_ids],
+        }
+    )
+    async with site:
+        feeds = ",".join(f"{site.url}/{name}" for name in ("fast", "slow", "cut", "same"))
+        assert await endpoints.run("feeds", feeds=feeds) == FINISHED, endpoints.said
+        assert endpoints.item(f"{site.url}/cut")["stage"] == "cut_short"
+        assert endpoints.item(f"{site.url}/fast")["stage"] == "whole"
+        endpoints.make_due()
+        assert await endpoints.run("feeds", feeds=feeds) == FINISHED, endpoints.said
+        stages = {name: endpoints.item(f"{site.url}/{name}")["stage"] for name in ("fast", "slow", "cut")}
+        assert stages == {"fast": "overrun", "slow": "whole", "cut": "whole"}
+        stored = endpoints.ids("feed_entries")
+        assert {f"{site.url}/cut 1", f"{site.url}/cut 2"} <= {*stored}
+        assert len([key for key in stored if "/same " in key]) == 3
+
+
 async def test_hints_are_those_of_the_feed_and_not_of_its_oldest_page(endpoints: Endpoints) -> None:
     leads_to = '<a:link xmlns:a="http://www.w3.org/2005/Atom" rel="next" href="/old"/>'
     newest = rss(3, 2).replace(b"<ttl>", f"{leads_to}<ttl>".encode())

@@ -84,7 +84,7 @@ def test_atom_is_read() -> None:
     (entry,) = entries(ATOM)
     assert read(ATOM).feed.form == "atom"
     assert (entry.id, entry.authors, entry.content, entry.published_at) == ("urn:1", ("Ann",), "<p>c</p>", AT)
-    assert entry.updated_at == datetime(2026, 11, 3, 10, tzinfo=UTC)
+    assert entry.updated_at == datetime(2026, 11, 3, 10, 0, 0, 500_000, UTC)
 
 
 @pytest.mark.parametrize("given", [RSS, json.dumps(JSON).replace("https://a.example/", "/")])
@@ -100,7 +100,9 @@ def test_addresses_are_relative_to_where_the_feed_lay_and_not_to_the_address_tha
 
 
 def test_json_feed_is_read() -> None:
-    (entry,) = entries(JSON)
+    entry, other = read(JSON).entries
+    assert isinstance(entry, FeedEntry)
+    assert isinstance(other, Reject), "what is no item is told"
     assert (read(JSON).feed.form, read(JSON).next) == ("json", "https://a.example/feed?page=2")
     assert (entry.id, entry.content, entry.authors, entry.categories) == ("1", "<p>c</p>", ("Ann",), ("k",))
     assert (entry.published_at, entry.enclosures[0].size) == (AT, 12)
@@ -132,7 +134,7 @@ def test_a_sitemap_is_a_feed_of_pages_and_may_lead_to_others() -> None:
         ({}, "its version is none of https://jsonfeed.org/version/"),
         ({"version": "https://jsonfeed.org/version/1"}, "it has no list of items"),
         ("{", "it is no JSON Feed"),
-        (b"\x1f\x8b\x08 no gzip", "it is no sitemap"),
+        (b"\x1f\x8b\x08 no gzip", "it is no feed"),
     ],
 )
 def test_what_is_no_feed_is_said_to_be_none(given: Any, said: str) -> None:
@@ -142,7 +144,7 @@ def test_what_is_no_feed_is_said_to_be_none(given: Any, said: str) -> None:
 
 
 def test_a_feed_that_is_cut_short_or_has_lies_in_it_gives_what_it_has() -> None:
-    assert len(read(RSS[:-60]).entries) == 2
+    assert (len(read(RSS[:-60]).entries), bool(read(RSS[:-60]).cut)) == (1, True)
     assert entries(RSS.replace("2026", "99999"))[0].published_at is None
     assert entries(RSS.replace("x  1", "x" * 5000))[0].id != "x" * 5000
     assert entries(RSS.replace("/s.mp3", "javascript:alert(1)"))[0].enclosures == ()
@@ -161,7 +163,7 @@ def test_a_reference_to_what_is_no_character_costs_no_entry(number: str) -> None
 
 
 def test_what_the_library_fails_at_is_said_to_be_no_feed() -> None:
-    assert "it is no feed that can be read: UnicodeDecodeError" in _refusal(b'<?xml version="1.0" encoding="u\xff"?>')
+    assert "it is no feed" in _refusal(b'<?xml version="1.0" encoding="u\xff"?>')
 
 
 def test_entities_do_not_grow_without_bound_and_nothing_is_read_from_disk() -> None:

@@ -5,6 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harvester.exceptions import ParseError, UsageError
+from harvester.parsers.json_text import read_json
 from harvester.parsers.web.links import next_link
 from harvester.parsers.web.rows import (
     ANY,
@@ -15,7 +16,6 @@ from harvester.parsers.web.rows import (
     canonical,
     check_path,
     check_schema,
-    decode,
     key_of,
     lack_of,
     merged,
@@ -84,7 +84,7 @@ def test_where_no_rows_are_is_said(path: str, said: str) -> None:
 def test_what_is_no_json_is_said() -> None:
     for body in (b"<html>", b"", b"\xff", b"[" * 100_000):
         with pytest.raises(ParseError, match="it is no JSON"):
-            decode(body)
+            read_json(body)
 
 
 def test_a_key_is_made_of_fields_and_its_lack_is_said() -> None:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.web.sitemap import MOST_BYTES, MOST_ENTRIES, MOST_PARTS, Entry, parse_sitemap
+from harvester.parsers.web.packed import MOST_BYTES
+from harvester.parsers.web.sitemap import MOST_ENTRIES, MOST_PARTS, Entry, parse_sitemap
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 A, B = "https://example.org/a?x=1&y=2", "https://example.org/b"
@@ -27,7 +28,7 @@ ENTRIES = [
 
 
 def read(body: bytes) -> list[Entry]:
-    return list(parse_sitemap(body))
+    return parse_sitemap(body).entries
 
 
 def listing(*entries: str) -> bytes:
@@ -78,7 +79,9 @@ def test_a_text_is_a_sitemap_too() -> None:
     ],
 )
 def test_dates_are_read_in_all_forms(lastmod: str, date: datetime | None) -> None:
-    assert read(listing(f"<loc>{B}</loc><lastmod>{lastmod}</lastmod>")) == [Entry(B, date)]
+    (entry,) = read(listing(f"<loc>{B}</loc><lastmod>{lastmod}</lastmod>"))
+    assert (entry.url, entry.lastmod) == (B, date)
+    assert (entry.problem == "") is (date is not None or not lastmod), "a date that cannot be read says so"
 
 
 @pytest.mark.parametrize(
@@ -178,3 +181,108 @@ def test_entities_are_not_expanded_and_no_file_is_read() -> None:
     entries = read(body.encode())
     assert entries[0] == Entry(B)
     assert all(len(entry.url) < 100 and "root" not in entry.url for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("loc", "address"),
+    [
+        ("https://a.example/p?a=1&b=2&c=3", "https://a.example/p?a=1&b=2&c=3"),
+        ("https://a.example/this-&-that/", "https://a.example/this-&-that/"),
+        ("https://a.example/q?copy=1&copy2=3&lt=4", "https://a.example/q?copy=1&copy2=3&lt=4"),
+        ("https://a.example/caf&eacute;?x=1&amp;y=2", "https://a.example/caf\u00e9?x=1&y=2"),
+        ("https://a.example/?a=1&unknown;b", "https://a.example/?a=1&unknown;b"),
+        ("https://a.example/&#x41;&#66;", "https://a.example/AB"),
+        ("<![CDATA[https://a.example/?a=1&b=2&amp;c]]>", "https://a.example/?a=1&b=2&amp;c"),
+        ("https://a.example/one two", "https://a.example/one%20two"),
+        ("https://user:secret@a.example/", "https://a.example/"),
+        ("https://a.example/x<!-- y -->z", "https://a.example/xz"),
+    ],
+)
+def test_an_address_is_read_whole_whatever_stands_in_it(loc: str, address: str) -> None:
+    assert read(listing(f"<loc>{loc}</loc>")) == [Entry(address)]
+
+
+def test_an_entity_that_the_list_declares_is_expanded() -> None:
+    head = b'<!DOCTYPE urlset [<!ENTITY site "https://a.example">]>'
+    assert read(head + listing("<loc>&site;/1?a&b</loc>")) == [Entry("https://a.example/1?a&b")]
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        "<image:loc xmlns:image='http://images'>https://cdn.example/1.jpg</image:loc>",
+        "<image:loc>https://c/1</image:loc>",
+    ],
+)
+def test_the_address_of_a_picture_is_not_that_of_its_page(picture: str) -> None:
+    assert read(listing(f"<loc>{B}</loc>{picture}", f"{picture}<loc>{B}</loc>")) == [Entry(B), Entry(B)]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "<sitemapindex><url><loc>{}</loc></url></sitemapindex>",
+        "<sitemapindex><sitemap>\n{}\n</sitemap></sitemapindex>",
+        "<sitemapindex><loc>{}</loc></sitemapindex>",
+        "<sitemapindex><sitemap><loc url='{}'/></sitemap></sitemapindex>",
+        "<script><sitemapindex><sitemap><loc>{}</loc></sitemap></sitemapindex></script>",
+        "<urlset><sitemap><loc>{}</loc></sitemap></urlset>",
+        "<s:sitemapindex><s:sitemap><s:loc>{}</s:loc></s:sitemap></s:sitemapindex>",
+        "<s:sitemapindex xmlns:s='http://s'><s:sitemap><s:loc>{}</s:loc></s:sitemap></s:sitemapindex>",
+    ],
+)
+def test_an_index_in_another_shape_lists_sitemaps(index: str) -> None:
+    assert read(index.format(B).encode()) == [Entry(B, is_sitemap=True)]
+
+
+def test_several_addresses_of_one_element_are_as_many_entries() -> None:
+    dated = "<lastmod>2026</lastmod>"
+    index = f"<sitemapindex><sitemap><loc>{B}/1</loc><loc>{B}/2</loc></sitemap></sitemapindex>"
+    assert [each.url for each in read(index.encode())] == [f"{B}/1", f"{B}/2"]
+    found = read(listing(f"<loc>{B}/1</loc>{dated}<loc>{B}/2</loc>"))
+    assert found == [Entry(f"{B}/1", datetime(2026, 1, 1, tzinfo=UTC)), Entry(f"{B}/2")]
+    assert {each.url for each in read(f"<urlset><url><loc>{B}/1</loc><url><loc>{B}/2</loc></urlset>".encode())} == {
+        f"{B}/1",
+        f"{B}/2",
+    }
+
+
+@pytest.mark.parametrize("at", [1, 5, 6, 20, 40, 60])
+def test_what_stands_at_a_cut_is_left_out_and_the_cut_is_told(at: int) -> None:
+    """Half an address leads to another page."""
+    body = listing(*(f"<loc>{B}/{number}0</loc>" for number in range(3)))
+    assert parse_sitemap(body).cut == ""
+    found = parse_sitemap(body[:-at] if at > 5 else body[: -at - 9])
+    assert found.cut
+    assert {each.url for each in found.entries} <= {f"{B}/{number}0" for number in range(3)}
+    assert len(found.entries) >= 1
+
+
+def test_a_gzip_file_that_is_cut_loses_its_last_line_and_tells() -> None:
+    for body in (
+        listing(*(f"<loc>{B}/{number:05}</loc>" for number in range(5000))),
+        "\n".join(f"{B}/{number:05}" for number in range(5000)).encode(),
+    ):
+        packed = gzip.compress(body)
+        found = parse_sitemap(packed[: len(packed) // 2])
+        assert found.cut
+        assert [each.url for each in found.entries] == [f"{B}/{number:05}" for number in range(len(found.entries))]
+        assert 0 < len(found.entries) < 5000
+        assert parse_sitemap(packed + b"\r\n<!-- made in 3 s -->").cut == ""
+        assert parse_sitemap(packed[:-8] + b"\0" * 8).cut, "its checksum is another one"
+
+
+def test_what_is_no_address_and_what_is_too_much_is_told() -> None:
+    found = parse_sitemap(listing("<loc>/relative</loc>", f"<loc>{B}</loc>", "<loc>a.example/x</loc>"))
+    assert (found.unread, found.cut) == (("/relative", "a.example/x"), "")
+    assert parse_sitemap(f"{B}\n".encode() * (MOST_ENTRIES + 1)).cut
+    assert not parse_sitemap(f"{B}\n".encode() * MOST_ENTRIES).cut
+
+
+def test_a_list_is_read_in_its_encoding() -> None:
+    text = f'<?xml version="1.0" encoding="{{}}"?>{listing("<loc>https://a.example/ü</loc>").decode()}'
+    for encoding in ("utf-16", "utf-16-le", "iso-8859-1", "utf-8-sig"):
+        assert read(text.format(encoding).encode(encoding)) == [Entry("https://a.example/\u00fc")]
+    assert read("https://a.example/ü\n".encode("utf-16")) == [Entry("https://a.example/\u00fc")]
+    assert read(b"https://a.example/\xfc\n") == [Entry("https://a.example/\u00fc")]
+    assert read(listing("<loc>https://a.example/1</loc><x>\x00\x08\x1e</x>", f"<loc>{B}</loc>"))[-1] == Entry(B)

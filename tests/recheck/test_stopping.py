@@ -24,6 +24,7 @@ from harvester.recheck.stopping import (
     look_of,
     mark_after,
     mark_of,
+    may_have_missed,
     step,
     to_data,
 )
@@ -351,3 +352,36 @@ def test_what_the_look_before_knew_stays_below_what_this_one_saw() -> None:
     assert len(second.mark.seen) == 41
     assert [*second.mark.seen][5:] == [*first.mark.seen][4:]
     assert mark_after(Reading(first.mark)) == first.mark
+
+
+def _window(*numbers: int) -> list[Entry]:
+    """Entries of a feed, each an hour younger than the one with the number before."""
+    about = Entry("about the feed", "v", pinned=True)
+    return [about, *(Entry(f"e{n}", "v", datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=n)) for n in numbers)]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "missed"),
+    [
+        ([3, 2, 1], [6, 5, 4], True),
+        ([3, 2, 1], [5, 4, 3], False),
+        ([3, 2, 1], [3, 2, 1], False),
+        ([1, 3, 2], [1, 6, 5, 4], True),  # e1 is pinned
+        ([1, 3, 2], [1, 5, 4, 3], False),
+        ([1, 2, 3], [4, 5, 6], True),  # the oldest comes first
+        ([1, 2, 3], [3, 4, 5], False),
+        ([], [3, 2, 1], False),
+        ([3, 2, 1], [], False),
+        ([3], [4], True),
+        ([9, 8, 7], [3, 9, 5, 8], False),  # in no order
+    ],
+)
+def test_a_window_that_was_overrun_between_two_looks_is_noticed(
+    before: list[int], now: list[int], missed: bool
+) -> None:
+    read = step(Reading(), Page(_window(*before)), None, Rule()).look
+    assert may_have_missed(mark_after(read), _window(*now)) is missed
+
+
+def test_what_was_never_looked_at_has_missed_nothing() -> None:
+    assert not may_have_missed(Mark(), _window(1))

@@ -40,14 +40,6 @@ Shape = dict[str, str]
 """Field -> the kinds of its values, in words; with a question mark behind where not every row has it."""
 
 
-def decode(body: bytes) -> Any:
-    """Raises ParseError when it is no JSON."""
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ParseError(f"it is no JSON: {error}") from None
-
-
 def check_path(path: str) -> None:
     """Raises UsageError when it is neither a JMESPath nor a JSON Pointer."""
     try:

@@ -20,6 +20,7 @@ from harvester.items.other import ItemRecord, collection_type
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, FROM_ENVIRONMENT
 from harvester.outcomes import Outcome
+from harvester.parsers.json_text import read_json
 from harvester.parsers.web import rows as parse
 from harvester.parsers.web.links import next_link
 from harvester.pipelines.mongo import unstorable
@@ -139,7 +140,7 @@ class EndpointsSpider(PaginationSpider):
     # Answers ----------------------------------------------------------------------------------------------------
 
     def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
-        endpoint, document = endpoint_of(of.input), parse.decode(response.body)
+        endpoint, document = endpoint_of(of.input), read_json(response.body, _content_type(response))
         if endpoint.rows:
             return self._rows(response, endpoint, document, kept)
         value = parse.at(endpoint.pick, document) if endpoint.pick else document
@@ -197,6 +198,10 @@ class EndpointsSpider(PaginationSpider):
             return kind.of(item, (), self.provenance(response))
         except InvalidRecordError as error:
             return Reject(kind.KIND, str(error), "", raw, response.url)
+
+
+def _content_type(response: Response) -> str:
+    return (response.headers.get("Content-Type") or b"").decode("latin-1")
 
 
 def _item(row: Any, key: str) -> dict[str, Any]:

@@ -49,6 +49,17 @@ def plain_html(text: str, *, every: bool = False) -> str:
     return text
 
 
+def text_of_html(text: str, *, every: bool = False) -> str:
+    """Returns what a browser shows of HTML: tags go, and entities become characters, which are no tags then.
+
+    Of a text that only may be HTML, tags go that `plain_html` takes for meant; with `every`, each tag.
+    """
+    if "<" in text and ">" in text:
+        text = _with_contents.sub("", text)
+        text = _any_tag.sub("", _tag.sub(_instead_of_tag, text)) if every else _without_tags(text)
+    return _entity.sub(_character, text) if "&" in text else text
+
+
 def _character(entity: re.Match[str]) -> str:
     name = entity[1]
     return unescape(entity[0]) if name is None or f"{name};" in html5 else entity[0]

@@ -1,0 +1,78 @@
+"""Reads single values of feeds and sitemaps: texts and addresses. One that cannot be read costs itself alone. Pure."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+from unicodedata import normalize
+from urllib.parse import urlsplit
+
+from harvester.hosts import without_user
+from harvester.parsers.markup import text_of_html
+from harvester.parsers.web.join import browser_join
+
+MOST_LENGTH = 2048
+"""Characters of an address; the protocol of sitemaps allows no more."""
+MAX_MARKUP = 20_000
+"""Characters of a title in which markup is looked for; in a longer one, it stays."""
+
+Markup = Literal["none", "meant", "all"]
+"""What goes of a text's HTML: nothing, since it is plain; what was meant as markup; or all, since it is HTML."""
+
+_KEPT = "\t\n\r\x85"
+_no_controls = {number: None for number in (*range(32), *range(127, 160)) if chr(number) not in _KEPT}
+_may_be_address = re.compile(rf"https?://[^\s<>\x00-\x1f]{{1,{MOST_LENGTH - 8}}}", re.IGNORECASE).fullmatch
+
+
+def is_address(text: str) -> bool:
+    """Tells whether it can be asked for: an absolute http(s) address, with a host and a port that make sense."""
+    if not _may_be_address(text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def without_spaces(address: str) -> str:
+    """Writes the spaces of an address as browsers send them; those of its host stay, since no host has any."""
+    scheme, slashes, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{host}{slash}{path.replace(' ', '%20')}"
+
+
+def line(value: Any, markup: Markup = "none") -> str | None:
+    """Returns a text on one line, in the form NFC; None when nothing is said."""
+    if not isinstance(value, str):
+        return None
+    if markup != "none" and len(value) <= MAX_MARKUP:
+        value = text_of_html(value, every=markup == "all").strip() or value
+    return " ".join(normalize("NFC", without_controls(" ".join(value.split()))).split()) or None
+
+
+def lines(values: Iterable[Any], markup: Markup = "none") -> tuple[str, ...]:
+    """Returns each text once."""
+    return tuple(dict.fromkeys(filter(None, (line(value, markup) for value in values))))
+
+
+def whole(value: Any) -> str | None:
+    """Returns a text as it came, but for control characters, which no format can hold."""
+    return without_controls(value) or None if isinstance(value, str) and value.strip() else None
+
+
+def without_controls(text: str) -> str:
+    """Removes control characters but for tabs and line ends, and pairs or replaces lone halves of UTF-16."""
+    if text.isascii() and text.isprintable():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").translate(_no_controls)
+
+
+def joined(base: str, address: Any) -> str | None:
+    """Returns where an address leads from `base`, without user and password; None when it leads nowhere on the web."""
+    if not isinstance(address, str) or not address.strip():
+        return None
+    try:
+        found = without_user(without_spaces(browser_join(base, address)))
+    except ValueError:
+        return None
+    return found if is_address(found) else None
