@@ -78,8 +78,9 @@ def test_values_are_of_the_year_beside_their_label_and_an_estimate_is_no_bill() 
     records = read(ASSESSOR)
     (values,) = of_kind(Assessment, records)
     assert (values.roll, values.market_value) == ("2024", Decimal(45900))
-    (sale,) = of_kind(Sale, records)
+    sale, undated = of_kind(Sale, records)
     assert (sale.transfer, sale.sale_date, sale.sale_price) == ("2019-04-05/2019-001234", date(2019, 4, 5), 180000)
+    assert (undated.transfer, undated.sale_date, undated.deed_type) == ("undated", None, "QUIT CLAIM DEED")
     (bill,) = of_kind(TaxBill, records)
     assert (bill.bill, bill.billed, bill.labels["billed"]) == ("2023", Decimal("260.1"), "Tax History: Taxes")
 
@@ -108,6 +109,44 @@ def test_a_treasurers_account_has_its_owners_values_of_no_year_and_a_bill_of_eac
         "due": "Tax Transaction Detail: Summary: Total Due",
         "billed": "Tax Transaction Detail: Detail: Amount",
     }
+
+
+BOLD = """<div id="middle"><h1>Account:&nbsp;R7</h1><table class="accountSummary"><tbody>
+<tr valign="top"><th><a href="#">Location</a></th><th>Owner Information</th><th colSpan="1">Assessment History</th></tr>
+<tr valign="top"><td><table width="100%"><tr style=""><td><strong>Parcel Number</strong> 1437-2</td></tr>
+<tr style=""><td><strong>Situs Address</strong> 7 ELM ST</td></tr></table></td>
+<td><table><tr><td><b>Owner Name</b> DOE JANE</td></tr><tr><td><b>In Care Of Name</b> EVA ROE</td></tr>
+<tr><td><b>Owner Address</b> PO BOX 7 <br>ADA, CO 80999</td></tr></table></td>
+<td><table width=100%><tr><td align="left"><b>Actual Value</b> (2020)</td><td align="right">$70</td></tr>
+<tr><td align="left"><b>Assessed</b></td><td align="right">$20</td></tr></table>
+<table width=100%><caption><b>Tax Area:</b> 010&nbsp; <b>Mill Levy</b>: 51.6</caption><tr><th align=left>Type</th>
+<th>Actual</th><th>Assessed</th><th>Acres</th></tr><tr><td>Residential</td><td>$40</td><td>$10</td><td>0.250</td></tr>
+<tr><td>Commercial</td><td>$30</td><td>$10</td><td></td></tr></table></td></tr>
+<tr valign="top"><th colSpan="3"><a href="#">Transfers</a></th></tr><tr valign="top"><td colSpan="3">
+<table width="100%"><tr><td align="center"><b>Sale Date</b></td><td align="right"><b>Sale Price</b></td>
+<td align="center"><b>Doc Description</b></td></tr>
+<tr><td><a href="#">02/15/2008</a></td><td><a href="#">$0</a></td><td><a href="#">WARRANTY DEED</a></td></tr>
+<tr><td></td><td><a href="#">$0</a></td><td><a href="#">WDT</a></td></tr>
+<tr><td></td><td></td><td><a href="#">QUIT CLAIM DEED</a></td></tr></table></td></tr></tbody></table></div>"""
+
+
+def test_transfers_below_a_header_in_bold_are_sales_each_whatever_the_price_and_without_a_date() -> None:
+    records = read(BOLD.encode())
+    sales = [(each.transfer, each.sale_date, each.sale_price, each.deed_type) for each in of_kind(Sale, records)]
+    assert sales == [
+        ("2008-02-15", date(2008, 2, 15), 0, "WARRANTY DEED"),
+        ("undated", None, 0, "WDT"),
+        ("undated#2", None, None, "QUIT CLAIM DEED"),
+    ]
+    assert not any(each.unread for each in records)
+
+
+def test_acres_are_those_of_all_types_and_who_takes_the_mail_begins_its_address() -> None:
+    (parcel,) = of_kind(Property, read(BOLD.encode()))
+    assert parcel.acres == 0.25
+    assert parcel.owner_names == ("DOE JANE",)
+    assert parcel.mailing_address == "C/O EVA ROE, PO BOX 7, ADA, CO 80999"
+    assert parcel.labels["mailing_address"].startswith("Owner Information: In Care Of Name + Owner Information: ")
 
 
 def test_what_a_page_looks_like_has_nothing_of_the_account_in_it() -> None:

@@ -65,11 +65,33 @@ def test_a_property_is_read_with_the_sources_own_labels_and_nothing_of_it_is_dro
     assert (parcel.labels["parcel_id"], parcel.labels["acres"]) == ("Property ID", "Land: Acres")
     others = parcel.others
     assert others["Owner: Exemptions"] == "HS, OTHER"
-    assert others["Values: Agricultural Market Valuation"] == "$61,200 $1,150"
+    assert others["Values: Agricultural Market Valuation"] == "$61,200"
+    assert others["Values: Agricultural Market Valuation, Ag / Timber Use Value"] == "$1,150"
+    assert others["Values: Land Homesite Value"] == "$6,500"
     assert others["Taxing Jurisdiction: Taxes w/o Exemptions"] == "$568.27"
     assert others["Taxing Jurisdiction"][1]["Estimated Tax"] == "$438.21"
     assert others["Land"][1]["Prod. Value"] == "$1,150"
     assert others["Deed History"][2]["Description"] == "CONVERSION"
+
+
+def test_values_of_washington_are_read_by_their_own_labels() -> None:
+    body = PAGE.replace(b"Legal Description:", b"Abbreviated Legal Description:")
+    body = body.replace(b"(=) Appraised Value:", b"(=) Total Appraised Value:")
+    body = body.replace(b"(=) Assessed Value:", b"(=) Taxable Value:")
+    body = body.replace(b"<th>Ag Valuation</th>", b"<th>Current Use</th>").replace(
+        b"<th>Appraised</th>", b"<th>Total Appraised</th>"
+    )
+    body = body.replace(b"<th>Assessed</th>", b"<th>Taxable Value</th>")
+    records = read(body)
+    (parcel,) = of_kind(Property, records)
+    assert parcel.legal_description == "AB 12 J DOE, BLOCK 3, TRACT 7, ACRES 12.5"
+    values = {
+        each.roll: (each.appraised_value, each.taxable_value, each.ag_value) for each in of_kind(Assessment, records)
+    }
+    assert values == {
+        "2024": (Decimal(105040), Decimal(101000), Decimal(1150)),
+        "2023": (Decimal(96100), Decimal(96100), Decimal(1100)),
+    }
 
 
 def test_rows_above_their_header_and_cells_without_end_are_a_changed_layout() -> None:
@@ -99,10 +121,11 @@ def test_values_are_those_of_the_year_that_is_shown_and_the_history_has_the_year
 
 def test_deeds_are_sales_without_a_price_and_estimated_taxes_are_no_bills() -> None:
     records = read(PAGE)
-    last, first = of_kind(Sale, records)
+    last, first, undated = of_kind(Sale, records)
     assert (last.sale_date, last.instrument_number, last.grantor) == (date(2019, 4, 5), "2019-1234", "DOE JAMES")
     assert (last.deed_type, last.sale_price) == ("WD", None)
     assert (first.transfer, first.book, first.page) == ("1998-02-01/1204-77", "1204", "77")
+    assert (undated.transfer, undated.deed_type, undated.grantee) == ("undated", "Conv", "ROE RICHARD")
     assert of_kind(TaxBill, records) == []
 
 

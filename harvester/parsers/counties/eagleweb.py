@@ -14,7 +14,7 @@ from harvester.outcomes import Outcome
 from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import has_class, lines_of, read_page, text_of
 from harvester.parsers.counties.pages import NUMBER, label_of
-from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
 REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": (*labels.OWNERS, "OWNERS")}
 """What every account has -> its labels, the likeliest first."""
@@ -188,7 +188,7 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
         beside.pairs += [(label.strip(), [value.strip()]) for label, _, value in said if value.strip()]
     for row in _rows(table):
         cells = _cells(row)
-        if len(cells) > 1 and all(cell.tag == "th" for cell in cells):
+        if len(cells) > 1 and (all(cell.tag == "th" for cell in cells) or _is_bold(cells)):
             below.header = [label_of(cell) for cell in cells]
         elif pair := _pair(cells):
             beside.pairs.append(pair)
@@ -196,7 +196,18 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
             if len(shown) != len(below.header):
                 raise ParseError(f"a row of {title} has {len(shown)} cells, and its header {len(below.header)}")
             below.rows.append(shown)
+    below.pairs += summed(below, of_some=True)
     yield from (section for section in (beside, below) if section.pairs or section.header)
+
+
+def _is_bold(cells: list[HtmlElement]) -> bool:
+    """Tells a header from a label beside its value: each cell is in bold, and none has a digit."""
+    return all(
+        (shown := text_of(cell))
+        and shown == " ".join(text_of(each) for each in cell.iter("strong", "b"))
+        and not any(map(str.isdecimal, shown))
+        for cell in cells
+    )
 
 
 def _pair(cells: list[HtmlElement]) -> tuple[str, list[str]] | None:

@@ -72,6 +72,11 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
     return found
 
 
+def care_of(name: str) -> str:
+    """The line of an address that names who takes the mail, as one writes it."""
+    return name if _is_care_of(name) else f"C/O {name}"
+
+
 def _is_number(line: str) -> bool:
     return not any(map(str.isalpha, line))
 

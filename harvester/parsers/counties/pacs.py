@@ -199,12 +199,13 @@ def _sections(page: HtmlElement) -> Iterator[Section]:
 
 def _read_table(table: HtmlElement, title: str) -> Section:
     section = Section(title)
+    beside = ""
     for row in table.iter("tr"):
         if next(row.iterancestors("table")) is not table:
             continue
         cells = _cells(row)
         if _label(next(filter(None, cells), "")):
-            _add_pairs(section, row)
+            beside = _add_pairs(section, row, beside)
         elif len(row) == 1 or not any(map(_says, cells)):
             continue  # a heading, a note that there is nothing, a line
         elif row.find("th") is not None or has_class(row, "tableDataHeader"):
@@ -223,13 +224,30 @@ def _cells(row: HtmlElement) -> list[str]:
     return spread(row.iterchildren("td", "th"))
 
 
-def _add_pairs(section: Section, row: HtmlElement) -> None:
-    """Several of a row. Between a label and its value may stand the sign of how it adds up."""
+def _add_pairs(section: Section, row: HtmlElement, beside: str) -> str:
+    """Adds labels with what stands beside them. Between a label and its value may stand the sign of how it adds up.
+
+    Behind a value with a sign stands one of another kind: `beside` names it. It is named in such a place of a row
+    above, and what the row says of it is returned.
+    """
+    is_signed = False
     for cell in row.iterchildren("td", "th"):
-        if labelled := _label(text_of(cell)):
+        shown = text_of(cell)
+        lines = [_unit.sub("", line) for line in lines_of(cell) if _says(line)]
+        if labelled := _label(shown):
             section.pairs.append((labelled[1], []))
+            is_signed = False
+        elif not lines:
+            is_signed = is_signed or bool(shown)
         elif section.pairs:
-            section.pairs[-1][1].extend(_unit.sub("", line) for line in lines_of(cell) if _says(line))
+            label, before = section.pairs[-1]
+            if not (is_signed and before):
+                before.extend(lines)
+            elif values.number(lines[0]) is None:
+                beside = " ".join(lines)
+            else:
+                section.pairs.append((f"{label}, {beside}" if beside else label, lines))
+    return beside
 
 
 def _apart(section: Section) -> Iterator[Section]:

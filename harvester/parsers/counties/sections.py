@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
-from harvester.items.property import Assessment, CountyRecord, Property, Sale, normalized
+from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.labels import Label, label_of
@@ -100,9 +100,13 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
             "sale|transfer|conveyance|deed history",
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
             | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"}
-            | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE", "VOLUME": "DEEDBOOK", "NUMBER": "INSTRUMENTNUMBER"},
+            | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE", "VOLUME": "DEEDBOOK", "NUMBER": "INSTRUMENTNUMBER"}
+            | {"DOCDESCRIPTION": "DEEDTYPE", "DOCTYPE": "DEEDTYPE", "DOCUMENTTYPE": "DEEDTYPE"},
         ),
-        ("history of values|value history|assessment history", {**_TOTALS, **_YEARS, **_ACTUAL}),
+        (
+            "history of values|value history|assessment history",
+            {**_TOTALS, **_YEARS, **_ACTUAL, "CURRENTUSE": "CURRENTUSEVALUE"},
+        ),
         ("market|appraised", {**_MARKET, **_YEARS, **_PERCENT}),
         ("(^|: )taxable value$", {"TOTAL": "TAXABLEVALUE"}),
         ("assessed|taxable", {**_ASSESSED, **_YEARS, **_PERCENT}),
@@ -139,11 +143,14 @@ def joined(first: ParcelPage, others: Iterable[ParcelPage]) -> ParcelPage:
     return replace(first, sections=sections, pdf_url=pdf_url)
 
 
-def summed(section: Section) -> Iterator[tuple[str, list[str]]]:
-    """What lines say of the whole parcel: the acres of all land, and the year of the first part of a building."""
+def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """Yields what lines say of the whole parcel: acres of all land, and the year of the first part of a building.
+
+    `of_some`: a line that shows no acres is of no land.
+    """
     for at, label in enumerate(section.header):
         said = [row[at] for row in section.rows]
-        acres = [values.number(each) for each in said]
+        acres = [values.number(each) for each in said if not (of_some and values.is_nothing(each))]
         if labels.plain(label) in ("ACREAGE", "ACRES") and acres and None not in acres:
             yield label, [str(sum(filter(None, acres), Decimal(0)))]
         elif labels.plain(label) == "YEARBUILT" and said and said[0]:
@@ -389,13 +396,17 @@ def _merged(records: Iterable[CountyRecord]) -> list[CountyRecord]:
 
 
 def _differ(first: Sale, second: Sale) -> bool:
-    """Whether they are two sales of one day: of other prices, or both from others and to others."""
+    """Tells whether they are two sales of one day: of other prices, or both from others and to others.
+
+    Without a day they are two also when their deeds are of other types.
+    """
 
     def is_other(*names: str) -> bool:
         said = [(getattr(first, name), getattr(second, name)) for name in names]
         return all(None not in both and both[0] != both[1] for both in said)
 
-    return is_other("sale_price") or is_other("grantor", "grantee")
+    is_undated = first.transfer.startswith(UNDATED) and is_other("deed_type")
+    return is_undated or is_other("sale_price") or is_other("grantor", "grantee")
 
 
 def _filled(first: CountyRecord, second: CountyRecord) -> CountyRecord:

@@ -16,7 +16,7 @@ from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import Line, care_of, line_kinds
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -106,6 +106,7 @@ class Layout:
                 "more_owners": labels.MORE_OWNERS,
                 "situs_address": labels.SITUS,
                 "legal_description": labels.LEGAL,
+                "care_of": labels.CARE_OF,
                 "mailing": labels.MAILING,
             }.items()
         }
@@ -196,6 +197,7 @@ class Layout:
         found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
         lines = {field: reading.lines(names) for field, names in self._lines.items()}
         owners, agents = _owners(lines["owner_names"] + lines["more_owners"], found.unread)
+        agents += [(care_of(text), name) for text, name in lines["care_of"]]
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         if mailing and (place := reading.lines(self._mailing_place)):
             mailing = [*mailing, (_place(reading, self._mailing_place), _joined(place))]
@@ -311,6 +313,7 @@ class _Found(NamedTuple):
     unread: dict[str, str]
 
 
+_OF_A_DEED = ("instrument_number", "book", "deed_type", "grantor", "grantee")
 _IsKept = Callable[[Mapping[str, Any]], bool]
 _OF_PROPERTY: Mapping[str, Callable[[Any], Any]] = {
     "tax_year": values.read_year,
@@ -462,8 +465,8 @@ def is_sale(said: Mapping[str, Any]) -> bool:
 
 
 def is_of_transfer(said: Mapping[str, Any]) -> bool:
-    """Whether a row of a table of sales is one: it is also when it has the number of a deed alone, and a price of 0."""
-    return is_sale(said) or any(name in said for name in ("instrument_number", "book"))
+    """Tells whether a row of a table of sales is one: a deed or a party alone is enough, whatever the price."""
+    return is_sale(said) or any(name in said for name in _OF_A_DEED)
 
 
 def transfer_of(said: Mapping[str, Any], unread: Mapping[str, str] | None = None) -> str:
