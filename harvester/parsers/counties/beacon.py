@@ -80,7 +80,10 @@ def read_template(body: bytes, url: str) -> str:
 
 
 def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
-    """What the report of a parcel says; None when it says that there is none. Raises ParseError."""
+    """What the report of a parcel says; None when it says that there is none. Raises ParseError.
+
+    `key`: the parcel's number that was asked for; empty: whichever the report shows.
+    """
     page = read_page(body)
     sections = [section for title, content in _modules(page) for section in _sections(content, title, url)]
     numbers = next((found for section in sections if (found := _numbers(section))), [])
@@ -93,7 +96,7 @@ def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
     _, label, parcel_id = min(numbers)
     titled = _report_of(page.findtext(".//title") or "")
     known = {number for _, _, number in numbers} | {titled[1] if titled else parcel_id}
-    if normalized(key) not in map(normalized, known):
+    if key and normalized(key) not in map(normalized, known):
         raise ParseError(f"the parcel {key} was asked for, and the report is that of {parcel_id}")
     years = [values.year(row[0]) or 0 for each in sections if each.header[:1] == [TAX_YEAR] for row in each.rows]
     return ParcelPage(parcel_id, max(years, default=0), sections, id_label=label, year_label=TAX_YEAR)

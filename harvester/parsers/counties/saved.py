@@ -1,0 +1,52 @@
+"""Reads one saved page of a parcel, or of a table of parcels, as the platform's spider reads it."""
+
+from collections.abc import Callable, Mapping
+
+from harvester.exceptions import ParseError
+from harvester.items import Provenance
+from harvester.parsers.counties import (
+    arcgis,
+    beacon,
+    devnet,
+    eagleweb,
+    esearch,
+    iasworld,
+    pacs,
+    patriot,
+    socrata,
+    vgsi,
+)
+from harvester.parsers.counties.sections import ParcelPage, records_of
+from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.vgsi_records import read_card
+
+_TABLES: Mapping[str, Callable[[bytes, Source, Provenance], Rows]] = {
+    "arcgis": arcgis.parse_page,
+    "socrata": lambda body, source, provenance: socrata.parse_page(body, b"", source, provenance),
+    "vgsi": lambda body, source, provenance: read_card(vgsi.parse_card(body), source, provenance),
+}
+"""Platforms whose pages become records at once."""
+_PAGES: Mapping[str, Callable[[bytes, str, str], ParcelPage | None]] = {
+    "beacon": lambda body, asked, url: beacon.read_report(body, asked, url),
+    "devnet": lambda body, _, url: devnet.read_parcel(body, url),
+    "eagleweb": lambda body, _asked, _url: eagleweb.read_account(body),
+    "esearch": lambda body, asked, _: esearch.read_parcel(body, asked),
+    "iasworld": lambda body, _, url: iasworld.read_datalet(body, url),
+    "pacs": lambda body, _, url: pacs.read_property(body, url),
+    "patriot": lambda body, _asked, _url: patriot.read_card(body),
+}
+"""Platforms whose pages are read as sections first."""
+PLATFORMS = _TABLES.keys() | _PAGES.keys()
+
+
+def read_saved(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> Rows:
+    """The records of a page, whose address is that of `provenance`. Raises ParseError and PageFailed.
+
+    `asked` is the parcel's number that the page is the answer to; empty: whichever the page shows.
+    """
+    if read := _TABLES.get(platform):
+        return read(body, source, provenance)
+    page = _PAGES[platform](body, asked, provenance.url)
+    if page is None:
+        raise ParseError("the page shows no parcel")
+    return records_of(page, source, provenance)
