@@ -11,6 +11,7 @@ _SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 _ends_in_consonant_and_y = re.compile(r"[^aeiou]y$").search
 _varying = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\S*\d\S*|[^\w\s]""")
+_not_in_xml = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").sub
 _userinfo = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -22,6 +23,11 @@ def shown(text: str, most: int = MOST_CHARACTERS) -> str:
     """Text of others: shortened, and without what a terminal would obey."""
     shortened = text if len(text) <= most else f"{text[:most]}..."
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)
+
+
+def xml_text(text: str, replacement: str = "") -> str:
+    """A text without the characters that XML 1.0 cannot hold, such as NUL."""
+    return _not_in_xml(replacement, text)
 
 
 def number(value: float) -> str:

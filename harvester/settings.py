@@ -145,10 +145,11 @@ logging.getLogger("pymongo").setLevel(logging.INFO)  # at DEBUG it logs commands
 # Feeds: -o FILE, -O FILE
 FEED_EXPORT_ENCODING = "utf-8"  # default escapes all but ASCII
 FEED_EXPORTERS = {
-    "csv": "harvester.stores.feeds.CsvFeed",  # default has the columns of the first item only
-    "json": "harvester.stores.feeds.JsonFeed",  # default fails for an item with bytes
-    **dict.fromkeys(("jsonlines", "jsonl", "jl"), "harvester.stores.feeds.JsonLinesFeed"),
-    "parquet": "harvester.stores.feeds.ParquetFeed",
+    "csv": "harvester.stores.exporters.CsvFeed",  # default has the columns of the first item only
+    "json": "harvester.stores.exporters.JsonFeed",  # default fails for an item with bytes
+    **dict.fromkeys(("jsonlines", "jsonl", "jl"), "harvester.stores.exporters.JsonLinesFeed"),
+    "parquet": "harvester.stores.exporters.ParquetFeed",
+    "xml": "harvester.stores.exporters.XmlFeed",  # default writes characters that no reader accepts
 }
 
 # Pictures and PDFs (pipelines/files.py)

@@ -12,12 +12,37 @@ from harvester.exceptions import UsageError
 
 if TYPE_CHECKING:
     from harvester.stores.postgres import Postgres
+    from harvester.stores.tables import CsvOptions
 
 GRAPH = "graph"
 _SCHEMES = ("postgresql://", "postgres://")
 Schema = Annotated[
     str, typer.Option(metavar="NAME", help="Of the tables in PostgreSQL; made if it is not there. Else: harvester.")
 ]
+
+
+Excel = Annotated[
+    bool,
+    typer.Option(
+        "--excel", help="Write CSV as Excel opens it: UTF-8 is marked, and cells that begin a formula are escaped."
+    ),
+]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="In CSV, put ' before texts that begin with = + - @: a spreadsheet program would run them.",
+    ),
+]
+
+
+def csv_options(is_csv: bool, excel: bool, escape_formulas: bool) -> "CsvOptions":
+    """The options of a CSV file that the command line names. Raises UsageError when another kind of file is written."""
+    from harvester.stores.tables import EXCEL, PLAIN_CSV
+
+    if (excel or escape_formulas) and not is_csv:
+        raise UsageError(f"{'--excel' if excel else '--escape-formulas'} is for CSV files, and no CSV file is written.")
+    return EXCEL if excel else PLAIN_CSV._replace(escape_formulas=escape_formulas)
 
 
 def opened_postgres(to: str, schema: str) -> "Postgres | None":
@@ -59,6 +84,8 @@ def export_command(
     ] = None,
     since: Annotated[str, typer.Option(metavar="DATE", help="Only what was observed since then, in UTC.")] = "",
     schema: Schema = "",
+    excel: Excel = False,
+    escape_formulas: EscapeFormulas = False,
 ) -> None:
     """Write all stored records of a kind into one file, or a table of PostgreSQL, while crawls may go on."""
     from pymongo.errors import PyMongoError
@@ -76,6 +103,7 @@ def export_command(
         raise UsageError(f"--since: {since!r} is no date, as 2026-01-31 or 2026-01-31T12:00.") from None
     if kind == GRAPH and "://" in to:
         raise UsageError("graph is written into files; in PostgreSQL it is the table of follows.")
+    options = csv_options(to.endswith((".csv", ".csv.zst")), excel, escape_formulas)
     with opened_postgres(to, schema) or nullcontext() as postgres:
         database = connect_sync(load_config())
         try:
@@ -84,9 +112,9 @@ def export_command(
             if of and postgres:
                 number = export.export_to_postgres(database, of, query, postgres)
             elif of:
-                number = export.export_records(database, of, query, Path(to))
+                number = export.export_records(database, of, query, Path(to), options)
             else:
-                number = export.export_graph(database, Path(to))
+                number = export.export_graph(database, Path(to), options)
         except PyMongoError as error:
             raise unavailable(error) from None
         finally:

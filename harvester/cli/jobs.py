@@ -239,6 +239,8 @@ def export_command(
         list[str] | None,
         typer.Option(metavar="NAME", help="A collection of records, or manifest; may be repeated. Else: all."),
     ] = None,
+    excel: Excel = False,
+    escape_formulas: EscapeFormulas = False,
     as_json: Json = False,
 ) -> None:
     """Write the records of a job, and the manifest of its items, into files, or tables of PostgreSQL.
@@ -251,6 +253,7 @@ def export_command(
     chosen = one_of("--format", form, Format) or Format.JSONL
     if to and (form or zstd or out):
         raise UsageError("--format, --zstd and --out are of files, and --to writes none.")
+    options = csv_options(chosen is Format.CSV and not to, excel, escape_formulas)
     postgres = opened_postgres(to, schema)
     if to and not postgres:
         raise UsageError("--to: give an address, postgresql://USER@HOST/DATABASE; for files there is --out FOLDER.")
@@ -260,7 +263,7 @@ def export_command(
         with postgres:
             written = with_service(lambda service: service.export_to(job, postgres, only or ()))
     else:
-        wanted = FileExport(Path(out) if out else None, chosen, zstd, only or ())
+        wanted = FileExport(Path(out) if out else None, chosen, zstd, only or (), options)
         written = with_service(lambda service: service.export(job, wanted))
     if as_json:
         print_json(written)

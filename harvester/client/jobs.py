@@ -181,7 +181,7 @@ class RemoteJobs:
         known = await self.job(job)
         folder = wanted.folder or self.config.data_dir / "exports" / known.id
         exporter = Exporter(RemoteRows(self._connection, _path(known.id, "rows")), wanted.only)
-        return await exporter.to_files(folder, wanted.form, zstd=wanted.zstd)
+        return await exporter.to_files(folder, wanted.form, zstd=wanted.zstd, csv_options=wanted.csv_options)
 
     async def export_to(self, job: str, postgres: "Postgres", only: Sequence[str] = ()) -> list[Stored]:
         """Writes the same into tables. Raises ServiceError and StorageError of PostgreSQL."""

@@ -24,8 +24,10 @@ from harvester.stores.private_files import make_closed
 from harvester.stores.tables import (
     CHUNK,
     FIELDS_SEEN,
+    PLAIN_CSV,
     TABLES,
     Column,
+    CsvOptions,
     Format,
     TableFile,
     check_pyarrow,
@@ -51,6 +53,7 @@ class FileExport(NamedTuple):
     """Whether CSV or JSON lines are compressed."""
     only: Sequence[str] = ()
     """Names of collections, and MANIFEST. None: all that have records, and the manifest."""
+    csv_options: CsvOptions = PLAIN_CSV
 
 
 class Exported(NamedTuple):
@@ -148,7 +151,9 @@ class Exporter:
         self._rows = rows
         self._only = only
 
-    async def to_files(self, folder: Path, form: Format, *, zstd: bool) -> list[Exported]:
+    async def to_files(
+        self, folder: Path, form: Format, *, zstd: bool, csv_options: CsvOptions = PLAIN_CSV
+    ) -> list[Exported]:
         """Raises UsageError for a name that is none, StorageError when a file cannot be written."""
         if zstd and form is Format.PARQUET:
             raise UsageError("--zstd: Parquet files are compressed with zstd already.")
@@ -158,7 +163,8 @@ class Exporter:
         try:
             async for part in self._parts():
                 make_closed(folder)
-                file = TableFile(folder / f"{part.name}.{form}{'.zst' if zstd else ''}", part.columns, form, zstd)
+                path = folder / f"{part.name}.{form}{'.zst' if zstd else ''}"
+                file = TableFile(path, part.columns, form, zstd, csv_options)
                 files.append(file)
                 async for rows in part.rows:
                     file.table.write(rows)
@@ -174,13 +180,13 @@ class Exporter:
                 file.abandon()
         return [Exported(file.path, file.table.rows) for file in files]
 
-    async def stream(self, form: Format) -> AsyncIterator[bytes]:
+    async def stream(self, form: Format, csv_options: CsvOptions = PLAIN_CSV) -> AsyncIterator[bytes]:
         """The same as bytes of one file: to be asked for one name. Raises UsageError before the first of them."""
         if form is Format.PARQUET:
             raise UsageError("Parquet has its index at the end, and cannot be sent before it is whole.")
         async for part in self._parts():
             buffer = BytesIO()
-            table = TABLES[form](buffer, part.columns)
+            table = TABLES[form](buffer, part.columns, options=csv_options)
             async for rows in part.rows:
                 table.write(rows)
                 yield buffer.getvalue()

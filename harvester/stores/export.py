@@ -18,13 +18,16 @@ from msgspec import Struct
 from pymongo.database import Database
 
 from harvester.exceptions import StorageError, UsageError
+from harvester.formatting import xml_text
 from harvester.items import RECORDS, Record
 from harvester.items.base import OUTBOX
 from harvester.items.other import know_collections
 from harvester.stores.tables import (
     CHUNK,
     FIELDS_SEEN,
+    PLAIN_CSV,
     Column,
+    CsvOptions,
     Format,
     TableFile,
     check_pyarrow,
@@ -64,8 +67,6 @@ _HEAD = (
     + "".join(f'<key id="{name}" for="node" attr.name="{name}" attr.type="{of}"/>\n' for name, of in _OF_NODE.items())
     + '<graph edgedefault="directed">\n'
 )
-_unprintable = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").sub
-"""What XML cannot hold."""
 _EDGES = [Column("source", str), Column("target", str)]
 
 
@@ -163,9 +164,11 @@ def point_in_time(text: str) -> datetime:
         raise ValueError(f"{text} is before the year 1, or after the year 9999") from None
 
 
-def export_records(database: Database[Document], kind: type[Record], query: Document, path: Path) -> int:
+def export_records(
+    database: Database[Document], kind: type[Record], query: Document, path: Path, csv_options: CsvOptions = PLAIN_CSV
+) -> int:
     """Writes them in the order of their keys; how many. Raises UsageError, StorageError, PyMongoError."""
-    return _write(path, _columns(database, kind, query), _records(database, kind, query))
+    return _write(path, _columns(database, kind, query), _records(database, kind, query), csv_options)
 
 
 def export_to_postgres(database: Database[Document], kind: type[Record], query: Document, postgres: "Postgres") -> int:
@@ -191,21 +194,24 @@ def _records(database: Database[Document], kind: type[Record], query: Document) 
     return database[kind.COLLECTION].find(query, {OUTBOX: 0}, sort=[("_id", 1)], batch_size=CHUNK)
 
 
-def export_graph(database: Database[Document], path: Path) -> int:
+def export_graph(database: Database[Document], path: Path, csv_options: CsvOptions = PLAIN_CSV) -> int:
     """Who follows whom, as GraphML or as a table of edges; how many edges."""
     edges = database["follows"].find({}, {"did": 1, "subject_did": 1}, sort=[("_id", 1)], batch_size=CHUNK)
     if path.suffix != ".graphml":
-        return _write(path, _EDGES, ({"source": row["did"], "target": row["subject_did"]} for row in edges))
+        rows = ({"source": row["did"], "target": row["subject_did"]} for row in edges)
+        return _write(path, _EDGES, rows, csv_options)
     return _write_graphml(path, database["follows"].aggregate(_NODES, allowDiskUse=True, batchSize=CHUNK), edges)
 
 
-def _write(path: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> int:
+def _write(
+    path: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], csv_options: CsvOptions
+) -> int:
     form, zstd = _form_of(path)
     if form is Format.PARQUET:
         check_pyarrow()
     left = iter(rows)
     try:
-        file = TableFile(path, columns, form, zstd)
+        file = TableFile(path, columns, form, zstd, csv_options)
         try:
             while chunk := list(islice(left, CHUNK)):
                 file.table.write(chunk)
@@ -249,7 +255,7 @@ def _write_graphml(path: Path, nodes: Iterable[Document], edges: Iterable[Docume
 
 def _node(did: str, profile: Document) -> str:
     data = "".join(
-        f'<data key="{name}">{escape(_unprintable("", str(profile[name])))}</data>'
+        f'<data key="{name}">{escape(xml_text(str(profile[name])))}</data>'
         for name in _OF_NODE
         if profile.get(name) is not None
     )
@@ -257,7 +263,7 @@ def _node(did: str, profile: Document) -> str:
 
 
 def _quoted(text: str) -> str:
-    return quoteattr(_unprintable("", text))
+    return quoteattr(xml_text(text))
 
 
 def _unwritable(path: Path, error: OSError) -> StorageError:

@@ -1,47 +1,29 @@
 """What Scrapy's `-o` and FEEDS write: the records that were stored, one by one, and the items that are none."""
 
 import logging
-from collections.abc import Iterable, Iterator
-from datetime import datetime
-from decimal import Decimal
-from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import SimpleNamespace
-from typing import IO, Any, ClassVar, cast
+from typing import Any, cast
 
-import msgspec
-from itemadapter import ItemAdapter
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
-from scrapy.exporters import BaseItemExporter, JsonItemExporter, JsonLinesItemExporter
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
 from scrapy.utils.misc import load_object
 from w3lib.url import file_uri_to_path
 
 from harvester.exceptions import StorageError, UsageError
-from harvester.items import Batch, Record
+from harvester.items import Batch
 from harvester.items.adapter import register
 from harvester.shutdown import CAUSE, end, fault_of, is_ending
+from harvester.stores.exporters import TableFeed
 from harvester.stores.segments import REASON
-from harvester.stores.tables import CHUNK, TABLES, Column, Format, check_pyarrow, column_kind, columns_of, path_of
+from harvester.stores.tables import check_pyarrow
 
 logger = logging.getLogger(__name__)
 
 _TABLES = {"csv", "parquet"}
 """Formats of files that have one header, or one end."""
-_NUMBERS = {int, float}
-MOST_BITS = 63
-"""Of whole numbers in Parquet; larger ones are text."""
-
-
-def _plain(value: Any) -> Any:
-    """What stands in a feed for a value that msgspec does not know."""
-    return ItemAdapter(value).asdict() if ItemAdapter.is_item(value) else str(value)
-
-
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class RecordFeeds(FeedExporter):
@@ -62,6 +44,9 @@ class RecordFeeds(FeedExporter):
                 _refuse_to_continue(uri)
             if options["format"] == "parquet":
                 check_pyarrow()
+            exporter = self.exporters[options["format"]]
+            if issubclass(exporter, TableFeed):
+                exporter.check_options(uri, options)
 
     def open_spider(self, spider: Spider) -> None:
         try:
@@ -128,105 +113,3 @@ def _refuse_to_continue(uri: str) -> None:
         return
     if is_there:
         raise UsageError(f"{path} is there already, and a table cannot be continued: -O writes it anew.")
-
-
-class _JsonValues(BaseItemExporter):
-    """What JSON lacks - bytes, spans of time, what is not a number - is written as it is staged."""
-
-    def get_serialized_fields(self, *given: Any, **wishes: Any) -> Iterable[tuple[str, Any]]:
-        row = dict(super().get_serialized_fields(*given, **wishes))
-        fields: dict[str, Any] = msgspec.json.decode(_encode(row))
-        return fields.items()
-
-
-class JsonLinesFeed(_JsonValues, JsonLinesItemExporter):
-    """One object a line."""
-
-
-class JsonFeed(_JsonValues, JsonItemExporter):
-    """One list of objects."""
-
-
-class TableFeed(BaseItemExporter):
-    """A feed whose columns are known when the last item is: until then its rows are in a temporary file.
-
-    A record has the columns of its type, another item those of its fields; nested values are written as JSON.
-    """
-
-    FORM: ClassVar[Format]
-
-    def __init__(self, file: IO[bytes], **options: Any) -> None:
-        super().__init__(dont_fail=True, **options)
-        self._file = file
-        self._rows: IO[bytes] = TemporaryFile(prefix="harvester-feed-")  # noqa: SIM115  finish_exporting closes it
-        self._kinds: set[type[Record]] = set()
-        self._columns: dict[str, type | None] = {}
-        """Name -> kind; None: there was no value yet."""
-
-    def export_item(self, item: Any) -> None:
-        row = dict(self.get_serialized_fields(item))
-        if isinstance(item, Record) and self.fields_to_export is None:
-            self._add_columns_of(type(item))
-        else:
-            for name, value in row.items():
-                self._add_column(name, None if value is None else _kind_of(value))
-        self._rows.write(_encode(row) + b"\n")
-
-    def finish_exporting(self) -> None:
-        with self._rows:
-            columns = [Column(name, kind or str) for name, kind in self._columns.items()]
-            table = TABLES[self.FORM](self._file, columns)
-            try:
-                self._rows.seek(0)
-                times = [column.name for column in columns if column.kind is datetime]
-                rows = self._read(times)
-                while chunk := list(islice(rows, CHUNK)):
-                    table.write(chunk)
-            except OSError:
-                table.abandon()
-                raise
-            table.close()
-
-    def _add_columns_of(self, kind: type[Record]) -> None:
-        if kind not in self._kinds:
-            self._kinds.add(kind)
-            for name, of in [Column("kind", str), *columns_of(kind)]:
-                self._add_column(name, of)
-
-    def _add_column(self, name: str, kind: type | None) -> None:
-        known = self._columns.setdefault(name, kind)
-        if known is None or kind is None or known is kind:
-            self._columns[name] = known or kind
-        else:
-            self._columns[name] = float if {known, kind} == _NUMBERS else object
-
-    def _read(self, times: list[str]) -> Iterator[dict[str, Any]]:
-        """The rows, with their points in time."""
-        for line in self._rows:
-            row: dict[str, Any] = msgspec.json.decode(line)
-            for column in times:
-                *outer, name = path_of(column, row)
-                inner: Any = row
-                for part in outer:
-                    inner = inner.get(part) if isinstance(inner, dict) else None
-                if isinstance(inner, dict) and isinstance(inner.get(name), str):
-                    inner[name] = datetime.fromisoformat(inner[name])
-            yield row
-
-
-def _kind_of(value: Any) -> type:
-    if isinstance(value, Decimal) or (isinstance(value, int) and value.bit_length() > MOST_BITS):
-        return object  # of any length
-    return column_kind(type(value))
-
-
-class CsvFeed(TableFeed):
-    """Comma-separated, with a header."""
-
-    FORM = Format.CSV
-
-
-class ParquetFeed(TableFeed):
-    """Needs pyarrow."""
-
-    FORM = Format.PARQUET

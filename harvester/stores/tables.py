@@ -1,7 +1,9 @@
 """Rows as a table in a file: CSV, JSON lines or Parquet, with a column for each field of a record type."""
 
+import codecs
 import csv
 import io
+import math
 import os
 import secrets
 from abc import ABC, abstractmethod
@@ -50,11 +52,36 @@ class Column(NamedTuple):
     """str, int, float, bool, Decimal, datetime or date (MongoDB has it as text); object: anything, written as JSON."""
 
 
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a text that a spreadsheet program runs as a formula (OWASP: CSV injection)."""
+
+
+class CsvOptions(NamedTuple):
+    """The ways in which a CSV file may differ."""
+
+    encoding: str = "utf-8"
+    errors: str = "replace"
+    """How characters are written that the encoding lacks, as `str.encode` takes it."""
+    has_header: bool = True
+    escape_formulas: bool = False
+    """Puts an apostrophe before texts that a spreadsheet program would run as a formula."""
+    dialect: Mapping[str, Any] = {}
+    """Arguments of `csv.writer`: delimiter, quotechar, ..."""
+
+
+PLAIN_CSV = CsvOptions()
+EXCEL = CsvOptions(encoding="utf-8-sig", escape_formulas=True)
+"""A CSV file as Excel opens it: it tells UTF-8 by the byte order mark."""
+
+
 class Table(ABC):
     """Rows that are written into an open file. The file stays open."""
 
-    def __init__(self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False) -> None:
+    def __init__(
+        self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False, options: CsvOptions = PLAIN_CSV
+    ) -> None:
         self.rows = 0
+        self._options = options
         self._columns = columns
         self._file = file
         self._out: Any = ZstdCompressor().stream_writer(file, closefd=False) if zstd else file
@@ -85,25 +112,39 @@ class _Jsonl(Table):
 
 
 class _Csv(Table):
-    def __init__(self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False) -> None:
-        super().__init__(file, columns, zstd)
-        self._write_lines([[column.name for column in columns]])
+    def __init__(
+        self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False, options: CsvOptions = PLAIN_CSV
+    ) -> None:
+        super().__init__(file, columns, zstd, options)
+        self._text = io.StringIO(newline="")
+        dialect = {"lineterminator": "\n", **options.dialect}
+        self._plain = csv.writer(self._text, **dialect)
+        self._quoted = csv.writer(self._text, **{**dialect, "quoting": csv.QUOTE_ALL})
+        self._encode = codecs.getincrementalencoder(options.encoding)(options.errors).encode
+        if options.has_header:
+            self._write_lines([[self._cell(column.name) for column in columns]])
 
     def _write(self, rows: Sequence[Row]) -> None:
-        self._write_lines([_as_text(value) for value in values_of(row, self._columns)] for row in rows)
+        self._write_lines([self._cell(value) for value in values_of(row, self._columns)] for row in rows)
+
+    def _cell(self, value: Any) -> str:
+        if self._options.escape_formulas and isinstance(value, str) and value.startswith(FORMULA_STARTS):
+            return f"'{value}"
+        return _as_text(value)
 
     def _write_lines(self, lines: Iterable[Sequence[str]]) -> None:
-        text = io.StringIO(newline="")
-        plain = csv.writer(text, lineterminator="\n")
-        quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
         for line in lines:  # before Python 3.13 a carriage return was no reason for it to quote
-            (quoted if any("\r" in each for each in line) else plain).writerow(line)
-        self._out.write(text.getvalue().encode("utf-8", "replace"))
+            (self._quoted if any("\r" in each for each in line) else self._plain).writerow(line)
+        self._out.write(self._encode(self._text.getvalue()))
+        self._text.seek(0)
+        self._text.truncate()
 
 
 class _Parquet(Table):
-    def __init__(self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False) -> None:
-        super().__init__(file, columns, zstd)
+    def __init__(
+        self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False, options: CsvOptions = PLAIN_CSV
+    ) -> None:
+        super().__init__(file, columns, zstd, options)
         from pyarrow import parquet
 
         self._schema = _schema(columns)
@@ -134,11 +175,18 @@ TABLES: Mapping[Format, type[Table]] = {Format.JSONL: _Jsonl, Format.CSV: _Csv, 
 class TableFile:
     """A table that is written beside its place, and moved there when it is whole and on the disk."""
 
-    def __init__(self, path: Path, columns: Sequence[Column], form: Format, zstd: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[Column],
+        form: Format,
+        zstd: bool,
+        options: CsvOptions = PLAIN_CSV,
+    ) -> None:
         self.path = path
         self.temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
         self._file = self.temporary.open("xb")
-        self.table = TABLES[form](self._file, columns, zstd)
+        self.table = TABLES[form](self._file, columns, zstd, options)
 
     def close(self) -> None:
         """Writes through to the disk."""
@@ -207,12 +255,21 @@ def column_kind(hint: Any) -> type:
 
 
 def values_of(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any]:
-    """Of a row, in the order of the columns; None for what it does not have."""
+    """Yields a row's values in the order of the columns; None for what it does not have, and for NaN."""
     for column in columns:
         value: Any = row
         for part in path_of(column.name, row):
             value = value.get(part) if isinstance(value, Mapping) else None
-        yield value
+        yield None if is_nan(value) else value
+
+
+def is_nan(value: Any) -> bool:
+    """Tells numbers that are not finite. JSON has none of these, so every format leaves them out."""
+    if isinstance(value, Decimal128):
+        value = value.to_decimal()
+    if isinstance(value, Decimal):
+        return not value.is_finite()
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def path_of(name: str, row: Mapping[str, Any]) -> list[str]:
@@ -232,7 +289,9 @@ def _as_text(value: Any) -> str:
 
 def in_json(value: Any) -> Any:
     """What stands in JSON for a value of MongoDB that msgspec does not know: large numbers, decimals, ids."""
-    return int(value) if isinstance(value, Int64) else str(value)
+    if isinstance(value, Int64):
+        return int(value)
+    return None if is_nan(value) else str(value)
 
 
 def _typed(value: Any, kind: type) -> Any:

@@ -18,6 +18,9 @@ router = APIRouter(prefix="/jobs/{job}", tags=["jobs"])
 
 MEDIA_TYPES = {Format.JSONL: "application/jsonl", Format.CSV: "text/csv; charset=utf-8"}
 Streamed = Annotated[Literal["jsonl", "csv"], Query(alias="format")]
+EscapeFormulas = Annotated[
+    bool, Query(description="In CSV, puts ' before texts that a spreadsheet program would run as a formula.")
+]
 _LINES: dict[str, Any] = {"schema": {"type": "string"}}
 _STREAMS: dict[int | str, dict[str, Any]] = {
     200: {

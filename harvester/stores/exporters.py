@@ -1,0 +1,218 @@
+"""How items become files: the exporters behind `-o` and FEEDS for JSON, XML, CSV and Parquet."""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from itertools import islice
+from tempfile import TemporaryFile
+from typing import IO, Any, ClassVar
+
+import msgspec
+from itemadapter import ItemAdapter
+from scrapy.exporters import BaseItemExporter, JsonItemExporter, JsonLinesItemExporter, XmlItemExporter
+from scrapy.utils.python import is_listlike
+
+from harvester.exceptions import UsageError
+from harvester.formatting import xml_text
+from harvester.items import Record
+from harvester.stores.tables import (
+    CHUNK,
+    TABLES,
+    Column,
+    CsvOptions,
+    Format,
+    column_kind,
+    columns_of,
+    is_nan,
+    path_of,
+)
+
+_NUMBERS = {int, float}
+MOST_BITS = 63
+"""Of whole numbers in Parquet; larger ones are text."""
+_not_in_xml_name = re.compile(r"[^\w.-]").sub
+
+
+def _plain(value: Any) -> Any:
+    """What stands in a feed for a value that msgspec does not know."""
+    return ItemAdapter(value).asdict() if ItemAdapter.is_item(value) else str(value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+class _FiniteValues(BaseItemExporter):
+    """Writes numbers that are not finite as missing values, as every other export does."""
+
+    def serialize_field(self, field: Any, name: str, value: Any) -> Any:
+        value = super().serialize_field(field, name, value)
+        return None if is_nan(value) else value
+
+
+class _JsonValues(_FiniteValues):
+    """Writes what JSON lacks (bytes, spans of time) as it is staged."""
+
+    def get_serialized_fields(self, *given: Any, **wishes: Any) -> Iterable[tuple[str, Any]]:
+        row = dict(super().get_serialized_fields(*given, **wishes))
+        fields: dict[str, Any] = msgspec.json.decode(_encode(row))
+        return fields.items()
+
+
+class JsonLinesFeed(_JsonValues, JsonLinesItemExporter):
+    """Writes one object a line."""
+
+
+class JsonFeed(_JsonValues, JsonItemExporter):
+    """Writes one list of objects."""
+
+
+class XmlFeed(_FiniteValues, XmlItemExporter):
+    """Writes XML that every reader accepts: Scrapy's exporter lets through names and characters that XML lacks."""
+
+    def _export_xml_field(self, name: str, serialized_value: Any, depth: int) -> None:
+        if serialized_value is None or is_nan(serialized_value):
+            serialized_value = ""
+        elif not hasattr(serialized_value, "items") and not is_listlike(serialized_value):
+            serialized_value = xml_text(str(serialized_value), "\ufffd")
+        super()._export_xml_field(_xml_name(str(name)), serialized_value, depth)
+
+
+def _xml_name(name: str) -> str:
+    """The name of an element: `No. of units` becomes `No._of_units`."""
+    found = _not_in_xml_name("_", name)
+    return found if found[:1].isalpha() or found.startswith("_") else f"_{found}"
+
+
+class TableFeed(_FiniteValues):
+    """A feed whose columns are known when the last item is: until then its rows are in a temporary file.
+
+    A record has the columns of its type, another item those of its fields; nested values are written as JSON.
+    """
+
+    FORM: ClassVar[Format]
+
+    def __init__(self, file: IO[bytes], **options: Any) -> None:
+        super().__init__(dont_fail=True, **options)
+        self._file = file
+        self._rows: IO[bytes] = TemporaryFile(prefix="harvester-feed-")  # noqa: SIM115  finish_exporting closes it
+        self._kinds: set[type[Record]] = set()
+        self._columns: dict[str, type | None] = {}
+        """Name -> kind; None: there was no value yet."""
+
+    @classmethod
+    def check_options(cls, uri: str, options: Mapping[str, Any]) -> None:
+        """Raises UsageError for options of a feed that would have no effect, or that cannot be."""
+        if given := options["item_export_kwargs"]:
+            raise UsageError(f"FEEDS, {uri}: a {cls.FORM} file has no {', '.join(map(repr, given))}: leave them out.")
+
+    def _csv_options(self) -> CsvOptions:
+        return CsvOptions()
+
+    def export_item(self, item: Any) -> None:
+        row = dict(self.get_serialized_fields(item))
+        if isinstance(item, Record) and self.fields_to_export is None:
+            self._add_columns_of(type(item))
+        else:
+            for name, value in row.items():
+                self._add_column(name, None if value is None else _kind_of(value))
+        self._rows.write(_encode(row) + b"\n")
+
+    def finish_exporting(self) -> None:
+        with self._rows:
+            columns = [Column(name, kind or str) for name, kind in self._columns.items()]
+            table = TABLES[self.FORM](self._file, columns, options=self._csv_options())
+            try:
+                self._rows.seek(0)
+                times = [column.name for column in columns if column.kind is datetime]
+                rows = self._read(times)
+                while chunk := list(islice(rows, CHUNK)):
+                    table.write(chunk)
+            except OSError:
+                table.abandon()
+                raise
+            table.close()
+
+    def _add_columns_of(self, kind: type[Record]) -> None:
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            for name, of in [Column("kind", str), *columns_of(kind)]:
+                self._add_column(name, of)
+
+    def _add_column(self, name: str, kind: type | None) -> None:
+        known = self._columns.setdefault(name, kind)
+        if known is None or kind is None or known is kind:
+            self._columns[name] = known or kind
+        else:
+            self._columns[name] = float if {known, kind} == _NUMBERS else object
+
+    def _read(self, times: list[str]) -> Iterator[dict[str, Any]]:
+        """The rows, with their points in time."""
+        for line in self._rows:
+            row: dict[str, Any] = msgspec.json.decode(line)
+            for column in times:
+                *outer, name = path_of(column, row)
+                inner: Any = row
+                for part in outer:
+                    inner = inner.get(part) if isinstance(inner, dict) else None
+                if isinstance(inner, dict) and isinstance(inner.get(name), str):
+                    inner[name] = datetime.fromisoformat(inner[name])
+            yield row
+
+
+def _kind_of(value: Any) -> type:
+    if isinstance(value, Decimal) or (isinstance(value, int) and value.bit_length() > MOST_BITS):
+        return object  # of any length
+    return column_kind(type(value))
+
+
+class CsvFeed(TableFeed):
+    """Writes comma-separated values with a header, and takes the arguments of Scrapy's CsvItemExporter.
+
+    `escape_formulas` is its own: see CsvOptions. Lists are JSON unless `join_multivalued` is given.
+    """
+
+    FORM = Format.CSV
+
+    @classmethod
+    def check_options(cls, uri: str, options: Mapping[str, Any]) -> None:
+        try:
+            _read_csv_options({**options["item_export_kwargs"], "encoding": options["encoding"]})
+        except (LookupError, TypeError, ValueError, csv.Error) as error:
+            raise UsageError(f"FEEDS, {uri}: {str(error).strip(chr(34))}.") from None
+
+    def _csv_options(self) -> CsvOptions:
+        return _read_csv_options({**self._kwargs, "encoding": self.encoding})
+
+    def serialize_field(self, field: Any, name: str, value: Any) -> Any:
+        value = super().serialize_field(field, name, value)
+        separator = self._kwargs.get("join_multivalued")
+        if separator is not None and isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+            return separator.join(value)
+        return value
+
+
+def _read_csv_options(given: Mapping[str, Any]) -> CsvOptions:
+    """Raises LookupError for an unknown encoding, TypeError and csv.Error for what `csv.writer` does not take."""
+    dialect = dict(given)
+    dialect.pop("join_multivalued", None)
+    options = CsvOptions(
+        encoding=dialect.pop("encoding", None) or "utf-8",
+        errors=dialect.pop("errors", None) or "replace",
+        has_header=dialect.pop("include_headers_line", True),
+        escape_formulas=dialect.pop("escape_formulas", False),
+        dialect=dialect,
+    )
+    codecs.lookup(options.encoding)
+    codecs.lookup_error(options.errors)
+    csv.writer(io.StringIO(), **dialect)
+    return options
+
+
+class ParquetFeed(TableFeed):
+    """Writes Parquet. It needs pyarrow."""
+
+    FORM = Format.PARQUET
