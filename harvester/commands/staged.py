@@ -207,7 +207,7 @@ class StagedSpider(HarvesterSpider):
         """The files of it that are in the folder."""
         if not self._files or not (files := record.media()):
             return record
-        here = {file.slot: file.path for file in files if self._files.has(file.path)}
+        here = {file.slot: place for file in files if (place := self._files.find(file.path))}
         return replace(record, media_paths=here) if here else record
 
 

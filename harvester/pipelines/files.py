@@ -37,7 +37,7 @@ from harvester.pipelines.document import DocumentReader
 from harvester.pipelines.picture import to_jpeg
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
-from harvester.stores.objects import LEFTOVER_S, LocalStore, S3Store, open_store, stored_path
+from harvester.stores.objects import LEFTOVER_S, LocalStore, S3Store, open_store, places_of, stored_path
 
 logger = logging.getLogger(__name__)
 
@@ -214,9 +214,11 @@ class RecordFilesPipeline(ImagesPipeline):
             return self._refused(media.url, kind or self._kinds[".jpg"], FileError("bad_path", media.path))
         source = _before(known, record, "media_sources").get(media.slot)
         whole = "problem" not in _before(known, record, "media_contents").get(media.slot, ())
-        if (record.MEDIA_FIXED or (source == media.url and whole)) and await self._is_stored(path):
-            self.crawler.stats.inc_value(f"harvester/{kind.stats}/unchanged")
-            return _Stored(path)
+        if record.MEDIA_FIXED or (source == media.url and whole):
+            for place in places_of(media.path):
+                if await self._is_stored(place):
+                    self.crawler.stats.inc_value(f"harvester/{kind.stats}/unchanged")
+                    return _Stored(place)
         try:
             file = await self._once(media.url, kind)
         except FileError as error:

@@ -203,9 +203,7 @@ def export_graph(database: Database[Document], path: Path, csv_options: CsvOptio
     return _write_graphml(path, database["follows"].aggregate(_NODES, allowDiskUse=True, batchSize=CHUNK), edges)
 
 
-def _write(
-    path: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], csv_options: CsvOptions
-) -> int:
+def _write(path: Path, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], csv_options: CsvOptions) -> int:
     form, zstd = _form_of(path)
     if form is Format.PARQUET:
         check_pyarrow()

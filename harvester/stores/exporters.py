@@ -16,11 +16,11 @@ from itemadapter import ItemAdapter
 from scrapy.exporters import BaseItemExporter, JsonItemExporter, JsonLinesItemExporter, XmlItemExporter
 from scrapy.utils.python import is_listlike
 
-from harvester.exceptions import UsageError
 from harvester.formatting import xml_text
 from harvester.items import Record
 from harvester.stores.tables import (
     CHUNK,
+    PLAIN_CSV,
     TABLES,
     Column,
     CsvOptions,
@@ -96,21 +96,24 @@ class TableFeed(_FiniteValues):
     FORM: ClassVar[Format]
 
     def __init__(self, file: IO[bytes], **options: Any) -> None:
+        """Raises TypeError, ValueError and LookupError for options that cannot be."""
         super().__init__(dont_fail=True, **options)
+        self._options = self._csv_options()
         self._file = file
-        self._rows: IO[bytes] = TemporaryFile(prefix="harvester-feed-")  # noqa: SIM115  finish_exporting closes it
+        self._rows: IO[bytes]
         self._kinds: set[type[Record]] = set()
         self._columns: dict[str, type | None] = {}
         """Name -> kind; None: there was no value yet."""
 
-    @classmethod
-    def check_options(cls, uri: str, options: Mapping[str, Any]) -> None:
-        """Raises UsageError for options of a feed that would have no effect, or that cannot be."""
-        if given := options["item_export_kwargs"]:
-            raise UsageError(f"FEEDS, {uri}: a {cls.FORM} file has no {', '.join(map(repr, given))}: leave them out.")
-
     def _csv_options(self) -> CsvOptions:
-        return CsvOptions()
+        if (self.encoding or "utf-8").lower() not in ("utf-8", "utf8"):
+            raise ValueError(f"a {self.FORM} file has no encoding but UTF-8, and {self.encoding!r} is given")
+        if self._kwargs:
+            raise TypeError(f"a {self.FORM} file has no {', '.join(map(repr, self._kwargs))}: leave it out")
+        return PLAIN_CSV
+
+    def start_exporting(self) -> None:
+        self._rows = TemporaryFile(prefix="harvester-feed-")  # noqa: SIM115  finish_exporting closes it
 
     def export_item(self, item: Any) -> None:
         row = dict(self.get_serialized_fields(item))
@@ -124,7 +127,7 @@ class TableFeed(_FiniteValues):
     def finish_exporting(self) -> None:
         with self._rows:
             columns = [Column(name, kind or str) for name, kind in self._columns.items()]
-            table = TABLES[self.FORM](self._file, columns, options=self._csv_options())
+            table = TABLES[self.FORM](self._file, columns, options=self._options)
             try:
                 self._rows.seek(0)
                 times = [column.name for column in columns if column.kind is datetime]
@@ -177,13 +180,6 @@ class CsvFeed(TableFeed):
 
     FORM = Format.CSV
 
-    @classmethod
-    def check_options(cls, uri: str, options: Mapping[str, Any]) -> None:
-        try:
-            _read_csv_options({**options["item_export_kwargs"], "encoding": options["encoding"]})
-        except (LookupError, TypeError, ValueError, csv.Error) as error:
-            raise UsageError(f"FEEDS, {uri}: {str(error).strip(chr(34))}.") from None
-
     def _csv_options(self) -> CsvOptions:
         return _read_csv_options({**self._kwargs, "encoding": self.encoding})
 
@@ -196,7 +192,7 @@ class CsvFeed(TableFeed):
 
 
 def _read_csv_options(given: Mapping[str, Any]) -> CsvOptions:
-    """Raises LookupError for an unknown encoding, TypeError and csv.Error for what `csv.writer` does not take."""
+    """Raises LookupError for an unknown encoding, TypeError and ValueError for what `csv.writer` does not take."""
     dialect = dict(given)
     dialect.pop("join_multivalued", None)
     options = CsvOptions(
@@ -208,7 +204,10 @@ def _read_csv_options(given: Mapping[str, Any]) -> CsvOptions:
     )
     codecs.lookup(options.encoding)
     codecs.lookup_error(options.errors)
-    csv.writer(io.StringIO(), **dialect)
+    try:
+        csv.writer(io.StringIO(), **dialect).writerow([""])
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
     return options
 
 

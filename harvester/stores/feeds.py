@@ -1,6 +1,9 @@
 """What Scrapy's `-o` and FEEDS write: the records that were stored, one by one, and the items that are none."""
 
+import codecs
 import logging
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,14 +12,13 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
-from scrapy.utils.misc import load_object
+from scrapy.utils.misc import build_from_crawler, load_object
 from w3lib.url import file_uri_to_path
 
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Batch
 from harvester.items.adapter import register
 from harvester.shutdown import CAUSE, end, fault_of, is_ending
-from harvester.stores.exporters import TableFeed
 from harvester.stores.segments import REASON
 from harvester.stores.tables import check_pyarrow
 
@@ -44,9 +46,24 @@ class RecordFeeds(FeedExporter):
                 _refuse_to_continue(uri)
             if options["format"] == "parquet":
                 check_pyarrow()
-            exporter = self.exporters[options["format"]]
-            if issubclass(exporter, TableFeed):
-                exporter.check_options(uri, options)
+            self._check_options(uri, options)
+
+    def _check_options(self, uri: str, options: Mapping[str, Any]) -> None:
+        """Raises UsageError for an option of a feed that its exporter does not have, or cannot take."""
+        exporter, encoding = self.exporters[options["format"]], options["encoding"]
+        try:
+            codecs.lookup(encoding or "utf-8")
+            build_from_crawler(
+                exporter,
+                self.crawler,
+                BytesIO(),
+                fields_to_export=options["fields"],
+                encoding=encoding,
+                indent=options["indent"],
+                **options["item_export_kwargs"],
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise UsageError(f"FEEDS, {uri}: {str(error).rstrip('.')}.") from None
 
     def open_spider(self, spider: Spider) -> None:
         try:

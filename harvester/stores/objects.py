@@ -42,9 +42,14 @@ def stored_path(path: str) -> str | None:
     return on_disk(path) if all(len(name.encode()) <= MOST_NAME_BYTES for name in path.split("/")) else None
 
 
-def on_disk(folder: str) -> str:
-    """The name of a folder in the store. Windows allows no colon in it."""
-    return folder.replace(":", "_") if os.name == "nt" else folder
+def on_disk(path: str) -> str:
+    """The path as the store writes it: `did_plc_...` for `did:plc:...`, since Windows allows no colon in a name."""
+    return path.replace(":", "_")
+
+
+def places_of(path: str) -> tuple[str, ...]:
+    """The paths at which a file may be stored: as it is written today, and with colons as older versions wrote it."""
+    return tuple(dict.fromkeys((on_disk(path), path)))
 
 
 def _digest(folder: str) -> str:
@@ -84,6 +89,10 @@ class LocalStore(FSFilesStore):
         """Without the checksum, which would read the whole file. An empty file (power cut) counts as absent."""
         return self._found(path)
 
+    def find(self, path: str) -> str | None:
+        """The path at which a record's file is stored; None when it is not."""
+        return next((place for place in places_of(path) if self._found(place)), None)
+
     def _found(self, path: str | os.PathLike[str]) -> StatInfo:
         try:
             found = self._get_filesystem_path(path).stat()
@@ -94,10 +103,6 @@ class LocalStore(FSFilesStore):
     def address(self, path: str) -> str:
         """Where a file is, for people."""
         return str(self._get_filesystem_path(path))
-
-    def has(self, path: str) -> bool:
-        """Whether a file is stored there."""
-        return bool(self._found(path))
 
     def persist_file(  # type: ignore[override]  # not on the reactor's thread, as S3FilesStore does it
         self,
@@ -145,21 +150,23 @@ class LocalStore(FSFilesStore):
         """Paths of the files in it."""
         if stored_path(folder) is None:
             return []
-        root, inside = Path(self.basedir), self._get_filesystem_path(on_disk(folder))
-        return sorted(path.relative_to(root).as_posix() for path in inside.rglob("*") if path.is_file())
+        root = Path(self.basedir)
+        inside = [path for place in places_of(folder) for path in self._get_filesystem_path(place).rglob("*")]
+        return sorted(path.relative_to(root).as_posix() for path in inside if path.is_file())
 
     def remove(self, folder: str) -> None:
         """Removes it with all that is in it. What can be the name of none, as `..`, is none of the store's."""
         if stored_path(folder) is None:
             return
         self.remove_leftovers(folder)
-        path = self._get_filesystem_path(on_disk(folder))
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StorageError(f"Files in {path} cannot be removed: {error.strerror or error}") from error
+        for place in places_of(folder):
+            path = self._get_filesystem_path(place)
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageError(f"Files in {path} cannot be removed: {error.strerror or error}") from error
 
 
 class S3Store(S3FilesStore):
@@ -196,9 +203,10 @@ class S3Store(S3FilesStore):
 
     def _keys(self, folder: str) -> Iterator[str]:
         pages = self.s3_client.get_paginator("list_objects_v2")
-        for page in pages.paginate(Bucket=self.bucket, Prefix=f"{self.prefix}{on_disk(folder)}/"):
-            for found in page.get("Contents", ()):
-                yield found["Key"]
+        for place in places_of(folder):
+            for page in pages.paginate(Bucket=self.bucket, Prefix=f"{self.prefix}{place}/"):
+                for found in page.get("Contents", ()):
+                    yield found["Key"]
 
     @contextlib.contextmanager
     def _reached(self) -> Iterator[None]:

@@ -128,9 +128,11 @@ class _Csv(Table):
         self._write_lines([self._cell(value) for value in values_of(row, self._columns)] for row in rows)
 
     def _cell(self, value: Any) -> str:
-        if self._options.escape_formulas and isinstance(value, str) and value.startswith(FORMULA_STARTS):
-            return f"'{value}"
-        return _as_text(value)
+        mark = self._options.escape_formulas and isinstance(value, str) and value.startswith(FORMULA_STARTS)
+        text = f"'{value}" if mark else _as_text(value)
+        if not text.isascii():  # what stands for a missing character may have to be quoted, as `&#228;` before a `;`
+            text = text.encode(self._options.encoding, self._options.errors).decode(self._options.encoding)
+        return text
 
     def _write_lines(self, lines: Iterable[Sequence[str]]) -> None:
         for line in lines:  # before Python 3.13 a carriage return was no reason for it to quote

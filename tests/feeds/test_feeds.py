@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,18 +15,22 @@ from itemadapter import ItemAdapter
 from pyarrow import parquet
 from pymongo.database import Database
 from scrapy.exporters import BaseItemExporter
+from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Provenance
 from harvester.items.adapter import register
 from harvester.items.bluesky import Follow, Post
-from harvester.stores.feeds import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed
+from harvester.settings import FEED_EXPORTERS
+from harvester.stores.exporters import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed, XmlFeed
+from harvester.stores.feeds import RecordFeeds
 from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
 
 Document = dict[str, Any]
 COLLECTIONS = {"profile": "profiles", "follow": "follows", "post": "posts", "repost": "reposts"}
 WISHES = {"depth": "1", "collect": "graph,profiles,posts"}
+_SETTINGS = {"FEED_EXPORTERS": FEED_EXPORTERS}
 AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
 
 
@@ -208,6 +213,81 @@ def test_values_that_json_lacks_are_written_as_they_are_staged(kind: type[BaseIt
     item = {"bytes": b"\xff", "took": timedelta(1), "none": float("nan"), "at": AT, "price": Decimal("1.50")}
     [read] = json.loads(b"[" + written(kind, [item]).strip().strip(b"[]") + b"]")
     assert read == {"bytes": "/w==", "took": "P1D", "none": None, "at": "2026-01-31T12:30:15.250000Z", "price": "1.50"}
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity")])
+def test_a_number_that_is_not_finite_is_a_missing_value_in_every_format(number: float | Decimal) -> None:
+    items = [{"a": "x", "n": number, "inner": {"n": number}}, {"a": "y", "n": type(number)(1)}]
+    assert json.loads(written(JsonLinesFeed, items).splitlines()[0])["n"] is None
+    assert json.loads(written(JsonFeed, items))[0]["n"] is None
+    cells = list(csv.DictReader(io.StringIO(written(CsvFeed, items).decode(), newline="")))
+    assert cells[0]["n"] == ""
+    assert parquet.read_table(io.BytesIO(written(ParquetFeed, items))).column("n").to_pylist()[0] is None
+    first = ElementTree.fromstring(written(XmlFeed, items))[0]
+    assert [first.findtext("n"), first.findtext("inner/n")] == ["", ""]
+
+
+def test_xml_is_well_formed_whatever_names_and_characters_items_have() -> None:
+    item = {"No. of units": "1\0\x0b<&\ud800\ufffe", "7th": ["a\0", {"ü:x": None}], "": True}
+    read = ElementTree.fromstring(written(XmlFeed, [item]))[0]
+    assert [each.tag for each in read] == ["No._of_units", "_7th", "_"]
+    assert read[0].text == "1\ufffd\ufffd<&\ufffd\ufffd"
+    assert read[1][0].text == "a\ufffd"
+    assert read[2].text == "True"
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"]
+
+
+def test_texts_that_a_spreadsheet_would_run_are_escaped_when_asked_and_numbers_stay_numbers() -> None:
+    items = [{"=name": text, "n": -5} for text in FORMULAS]
+    for escapes in (False, True):
+        content = written(CsvFeed, items, escape_formulas=escapes).decode()
+        rows = list(csv.reader(io.StringIO(content, newline="")))
+        mark = "'" if escapes else ""
+        assert rows == [[f"{mark}=name", "n"], *([f"{mark}{text}", "-5"] for text in FORMULAS)]
+
+
+def test_csv_is_written_as_the_options_of_its_feed_say() -> None:
+    items = [{"a": "ü;1", "b": ["x", "y"]}, {"a": "\u4e00", "b": None}]
+    options = {"delimiter": ";", "include_headers_line": False, "join_multivalued": "|", "quotechar": "'"}
+    content = written(CsvFeed, items, encoding="latin-1", errors="xmlcharrefreplace", **options)
+    assert content == "'ü;1';x|y\n'&#19968;';\n".encode("latin-1")
+    assert written(CsvFeed, [{"a": "ü"}], encoding="utf-16").decode("utf-16") == "a\nü\n"
+    assert written(CsvFeed, [{"a": "ü"}], encoding="utf-8-sig") == b"\xef\xbb\xbfa\n\xc3\xbc\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "named_in_it"),
+    [
+        ("csv", {"item_export_kwargs": {"delimitr": ";"}}, "delimitr"),
+        ("csv", {"item_export_kwargs": {"delimiter": ";;"}}, "delimiter"),
+        ("csv", {"item_export_kwargs": {"errors": "guess"}}, "guess"),
+        ("csv", {"encoding": "utf-9"}, "utf-9"),
+        ("parquet", {"item_export_kwargs": {"delimiter": ";"}}, "delimiter"),
+        ("parquet", {"encoding": "latin-1"}, "encoding"),
+        ("jsonl", {"item_export_kwargs": {"delimiter": ";"}}, "delimiter"),
+        ("json", {"encoding": "utf-9"}, "utf-9"),
+        ("xml", {"item_export_kwargs": {"root": "rows"}}, "root"),
+    ],
+)
+def test_an_option_that_a_format_does_not_have_is_refused_by_its_name(
+    form: str, options: Document, named_in_it: str, tmp_path: Path
+) -> None:
+    feeds = {tmp_path / "out": {"format": form, "overwrite": True, **options}}
+    crawler = get_crawler(settings_dict=_SETTINGS | {"FEEDS": feeds})
+    with pytest.raises(UsageError, match=named_in_it):
+        RecordFeeds(crawler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_with_an_option_that_cannot_be_asks_nothing(harvest: Harvest, mongodb: Database[Document]) -> None:
+    feeds = {"out.csv": {"format": "csv", "item_export_kwargs": {"delimitr": ";"}}}
+    harvest.command += ["-s", f"FEEDS={json.dumps(feeds)}"]
+    assert harvest.run() == UsageError.exit_code
+    assert "delimitr" in harvest.said
+    assert "Traceback" not in harvest.said
+    assert mongodb["profiles"].count_documents({}) == 0
 
 
 def test_fields_are_chosen_and_renamed_as_feeds_say() -> None:

@@ -30,6 +30,7 @@ PRIVATE = [
     "http://api.localhost:8000/a",
     "http://127.0.0.1/a",
     "http://127.1/a",
+    "http://%31%32%37.0.0.1/a",
     "http://2130706433/a",
     "http://0x7f000001/a",
     "http://0177.0.0.1/a",
@@ -63,7 +64,6 @@ PRIVATE = [
     "http://127。0。0。1/a",
 ]
 UNUSABLE = [
-    "http://%31%32%37.0.0.1/a",
     "",
     "ftp://example.com/a",
     "file:///etc/passwd",

@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image
 
 from harvester.config import Config
+from harvester.stores.objects import on_disk
 from tests.images.conftest import Run
 from tests.images.samples import GOOD, REFUSED
 from tests.images.server import Site
@@ -65,7 +66,7 @@ def test_every_picture_of_a_batch_is_stored_or_counted_with_its_reason(
     run = crawl([posts]).end()
 
     paths = {record["cid"]: record.get("media_paths") for record in run.records}
-    expected = {cid_of(name): {"0": f"{ALICE}/posts/{cid_of(name)}_0.jpg"} for name in good}
+    expected = {cid_of(name): {"0": f"{on_disk(ALICE)}/posts/{cid_of(name)}_0.jpg"} for name in good}
     assert paths == expected | dict.fromkeys([*map(cid_of, failing), "bafyftp", "bafynone"])
     assert whole_jpegs(config.data_dir / "images") == {path["0"] for path in expected.values()}
     failed = {name.split("/")[1]: n for name, n in run.images.items() if name.startswith("failed/")}
@@ -83,9 +84,12 @@ def test_a_profile_has_avatar_and_banner_and_names_their_sources(crawl: Crawl, s
 
     run = crawl([[{"did": BOB, "avatar": avatar, "banner": banner}]]).end()
 
-    assert run.records[0]["media_paths"] == {"avatar": f"{BOB}/pfp.jpg", "banner": f"{BOB}/banner.jpg"}
+    assert run.records[0]["media_paths"] == {
+        "avatar": f"{on_disk(BOB)}/pfp.jpg",
+        "banner": f"{on_disk(BOB)}/banner.jpg",
+    }
     assert run.records[0]["media_sources"] == {"avatar": avatar, "banner": banner}
-    assert (config.data_dir / "images" / BOB / "pfp.jpg").read_bytes() == GOOD["plain.jpg"]
+    assert (config.data_dir / "images" / folder / "pfp.jpg").read_bytes() == GOOD["plain.jpg"]
 
 
 def test_the_same_picture_in_two_posts_is_fetched_once_and_stored_for_each(
@@ -124,9 +128,9 @@ def test_a_second_crawl_fetches_only_what_is_new_or_has_changed(crawl: Crawl, si
     assert run.images == {"stored": 2, "unchanged": 4, "failed/not_found": 1}
     records = {record["_id"]: record for record in run.records}
     assert records[ALICE]["media_sources"] == {"avatar": alice["avatar"], "banner": alice["banner"]}
-    assert records[BOB]["media_paths"] == {"avatar": f"{BOB}/pfp.jpg", "banner": f"{BOB}/banner.jpg"}
+    assert records[BOB]["media_paths"] == {"avatar": f"{on_disk(BOB)}/pfp.jpg", "banner": f"{on_disk(BOB)}/banner.jpg"}
     assert records[BOB]["media_sources"] == {"avatar": bob["avatar"], "banner": bob["banner"]}
-    assert records[CAROL]["media_paths"] == {"avatar": f"{CAROL}/pfp.jpg"}, "she has taken her banner away"
+    assert records[CAROL]["media_paths"] == {"avatar": f"{on_disk(CAROL)}/pfp.jpg"}, "she has taken her banner away"
 
 
 def test_a_picture_that_was_deleted_from_disk_is_fetched_again(crawl: Crawl, site: Site, config: Config) -> None:
@@ -140,6 +144,21 @@ def test_a_picture_that_was_deleted_from_disk_is_fetched_again(crawl: Crawl, sit
 
     assert run.images == {"stored": 2}
     assert whole_jpegs(config.data_dir / "images") == stored
+
+
+def test_pictures_in_a_folder_of_an_older_version_are_found_and_not_fetched_again(
+    crawl: Crawl, site: Site, config: Config
+) -> None:
+    batch = [{"did": ALICE, "avatar": f"{site.origin}/plain.jpg"}, post("bafy1", f"{site.origin}/plain.png")]
+    crawl([batch]).end()
+    images = config.data_dir / "images"
+    (images / on_disk(ALICE)).rename(images / ALICE)
+
+    run = crawl([batch]).end()
+
+    assert run.images == {"unchanged": 2}
+    stored = {path for record in run.records for path in record["media_paths"].values()}
+    assert stored == whole_jpegs(images) == {f"{ALICE}/pfp.jpg", f"{ALICE}/posts/bafy1_0.jpg"}
 
 
 def test_no_address_of_a_record_leads_out_of_its_accounts_folder(

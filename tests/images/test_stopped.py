@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harvester.config import Config
+from harvester.stores.objects import on_disk
 from tests.images.conftest import Run
 from tests.images.samples import GOOD, encoded, noise
 from tests.images.server import Site
@@ -33,7 +34,7 @@ def test_a_kill_leaves_only_whole_pictures_and_the_next_run_fetches_the_rest(
 
     assert stored <= len(left) < 120
     assert run.images == {"stored": 120 - len(left), "unchanged": len(left)}
-    assert whole_jpegs(images) == {f"{ALICE}/posts/bafy{n}_0.jpg" for n in range(120)}
+    assert whole_jpegs(images) == {f"{on_disk(ALICE)}/posts/bafy{n}_0.jpg" for n in range(120)}
     assert len(site.hits) == 1 + 120 - len(left)
 
 

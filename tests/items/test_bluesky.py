@@ -12,7 +12,7 @@ from harvester.config import Config
 from harvester.exceptions import InvalidRecordError
 from harvester.items.bluesky import Follow, Post, Profile
 from harvester.pipelines.mongo import MongoPipeline
-from harvester.stores.objects import stored_path
+from harvester.stores.objects import on_disk, stored_path
 from tests.items.bluesky_samples import BARE, DID, OTHER, bare, whole
 from tests.items.regenerate import KEPT, kept
 from tests.pipelines.records import KINDS, crawler
@@ -45,7 +45,7 @@ def test_pictures_are_stored_where_records_say() -> None:
     for record in whole():
         for media in record.media():
             assert record.MEDIA_PATH.fullmatch(media.path)
-            assert stored_path(media.path) == media.path
+            assert stored_path(media.path) == on_disk(media.path)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from harvester.control.context import Here
 from harvester.control.problems import Problem, documented
 from harvester.control.routes.jobs import JobId
 from harvester.jobs.export import MANIFEST, Exporter, StoredRows
-from harvester.stores.tables import Format
+from harvester.stores.tables import PLAIN_CSV, Format
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"])
 
@@ -51,9 +51,11 @@ async def collections(here: Here, job: JobId) -> Collections:
     response_class=StreamingResponse,
     responses=documented(404) | _STREAMS,
 )
-async def manifest(here: Here, job: JobId, form: Streamed = "jsonl") -> StreamingResponse:
+async def manifest(
+    here: Here, job: JobId, form: Streamed = "jsonl", escape_formulas: EscapeFormulas = False
+) -> StreamingResponse:
     """A row for each item of the job: what it is, how it ended, where its records and files lie."""
-    return await _streamed(here, job, MANIFEST, Format(form))
+    return await _streamed(here, job, MANIFEST, Format(form), escape_formulas)
 
 
 @router.get(
@@ -64,18 +66,25 @@ async def manifest(here: Here, job: JobId, form: Streamed = "jsonl") -> Streamin
     responses=documented(404) | _STREAMS,
 )
 async def export(
-    here: Here, job: JobId, collection: Annotated[str, Path(max_length=200)], form: Streamed = "jsonl"
+    here: Here,
+    job: JobId,
+    collection: Annotated[str, Path(max_length=200)],
+    form: Streamed = "jsonl",
+    escape_formulas: EscapeFormulas = False,
 ) -> StreamingResponse:
     """The records of the job in one collection. The job may go on meanwhile."""
     await here.jobs.job(job)
     if not await StoredRows(here.database, job).are_in(collection):
         raise Problem(404, "unknown", f"{job} has no records in a collection {collection!r}.")
-    return await _streamed(here, job, collection, Format(form))
+    return await _streamed(here, job, collection, Format(form), escape_formulas)
 
 
-async def _streamed(here: Here, job: str, name: str, form: Format) -> StreamingResponse:
+async def _streamed(here: Here, job: str, name: str, form: Format, escape_formulas: bool) -> StreamingResponse:
     await here.jobs.job(job)
-    chunks = Exporter(StoredRows(here.database, job), [name]).stream(form)
+    if escape_formulas and form is not Format.CSV:
+        raise Problem(422, "invalid", "escape_formulas is for format=csv.")
+    options = PLAIN_CSV._replace(escape_formulas=escape_formulas)
+    chunks = Exporter(StoredRows(here.database, job), [name]).stream(form, options)
     first = await anext(chunks)  # what is wrong before the first row is said by the status
 
     async def lines() -> AsyncIterator[bytes]:

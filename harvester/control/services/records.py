@@ -16,7 +16,7 @@ from harvester.items import RECORDS, Record
 from harvester.items.base import GONE_AT, OUTBOX
 from harvester.items.other import know_collections
 from harvester.jobs.service import JobService
-from harvester.stores.objects import stored_path
+from harvester.stores.objects import places_of, stored_path
 from harvester.stores.tables import in_json
 from harvester.validation import did_you_mean
 
@@ -173,19 +173,17 @@ _STATS: list[dict[str, Any]] = [
 
 def open_file(folder: Path, path: str) -> StoredFile:
     """A file below the folder, if a record may have that path, and no link leads out. Raises UnknownRecord."""
-    known, there_is_none = stored_path(path), UnknownRecord(f"There is no file {path[:MOST_KEY]!r}.")
-    if known is None:
+    there_is_none = UnknownRecord(f"There is no file {path[:MOST_KEY]!r}.")
+    if stored_path(path) is None:
         raise there_is_none
     try:
         place = folder.resolve(strict=True)
-        found = (place / known).resolve(strict=True)
-    except (OSError, ValueError):
-        raise there_is_none from None
-    if not found.is_relative_to(place) or not found.is_file():
-        raise there_is_none
-    try:
+        known = next(filter(os.path.exists, (place / each for each in places_of(path))), place)
+        found = known.resolve(strict=True)
+        if not found.is_relative_to(place) or not found.is_file():
+            raise there_is_none
         file = found.open("rb")
-    except OSError:
+    except (OSError, ValueError):
         raise there_is_none from None
     size = os.fstat(file.fileno()).st_size
     return StoredFile(file, size, _MEDIA_TYPES.get(found.suffix, "application/octet-stream"), found.name)
