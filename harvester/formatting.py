@@ -30,6 +30,17 @@ def xml_text(text: str, replacement: str = "") -> str:
     return _not_in_xml(replacement, text)
 
 
+def storable(value: Any) -> Any:
+    """JSON-like data in which half a surrogate pair, which no UTF-8 holds, is written as `\\udce9`."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {storable(name): storable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [storable(each) for each in value]
+    return value
+
+
 def number(value: float) -> str:
     """1204 -> 1,204; a value below 100 that is not whole keeps one decimal."""
     return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"

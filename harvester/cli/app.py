@@ -100,6 +100,8 @@ app.command("gc", rich_help_panel=CARE)(gc_command)
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a file, such as standard output, cannot be written to its end."""
+MAX_COLUMNS = 10_000
+"""Width of a terminal from which it is none."""
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -191,6 +193,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocom
 def main() -> None:
     """Entry point."""
     _have_streams()
+    _have_a_width()
     end_on_sigterm_as_on_ctrl_c()
     code: Any = None
     fault: OSError | None = None
@@ -209,14 +212,27 @@ def main() -> None:
         _say(f"{mask(repr(word))} holds bytes that are no UTF-8.")
         code = UsageError.exit_code
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno in _NO_ROOM:
+            fault = error
+        elif _has_lost_its_folder():
+            _say("The folder in which this runs was removed: change to one that is there (cd), and call it again.")
+            code = UsageError.exit_code
+        else:
             raise
-        fault = error
     finally:
         fault = _let_go_of_closed_streams() or fault
     if fault:
         _say(f"{fault.filename or 'The output'} cannot be written: {fault.strerror}. Make room; what was done stays.")
     sys.exit(code or (StorageError.exit_code if fault else 0))
+
+
+def _has_lost_its_folder() -> bool:
+    """Tells that somebody removed the working folder."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _say(text: str) -> None:
@@ -238,6 +254,13 @@ def _have_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _have_a_width() -> None:
+    """Ignores a COLUMNS that cannot be the width of a terminal: with 0 nothing would be printed."""
+    width = os.environ.get("COLUMNS", "")
+    if not (width.isdecimal() and 0 < int(width) < MAX_COLUMNS):
+        os.environ.pop("COLUMNS", None)
 
 
 @cache

@@ -23,6 +23,7 @@ from scrapy.settings import BaseSettings
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServiceError, UnknownRun, UsageError
+from harvester.formatting import storable
 from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
 from harvester.monitors.judgement import Judgement
@@ -161,7 +162,8 @@ class RunHistory:
             "exit_code": exit_code(stats, 0) if summary.finish_reason else None,
             "report": stats.get("harvester/report"),
         }
-        return document | {name: mask.within(document[name]) for name in _IN_WORDS}
+        stored: dict[str, Any] = storable(document | {name: mask.within(document[name]) for name in _IN_WORDS})
+        return stored
 
     async def _beat(self) -> None:
         while True:

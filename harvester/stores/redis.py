@@ -27,7 +27,7 @@ from redis.exceptions import (
 
 from harvester.config import Config, variable_of
 from harvester.exceptions import ServiceError, UsageError
-from harvester.formatting import without_userinfo
+from harvester.formatting import shown, without_userinfo
 from harvester.stores import servers
 from harvester.stores.outage import Outage
 
@@ -84,7 +84,7 @@ def check_address(config: Config) -> None:
 def named(config: Config) -> str:
     """The server, for people: without what opens it."""
     if not config.redis_url:
-        return f"the private one in {config.state_dir.absolute()} on {platform.node()}"
+        return f"the private one in {shown(str(config.state_dir.absolute()), 4096)} on {platform.node()}"
     return without_userinfo(config.redis_url.get_secret_value().partition("?")[0])
 
 

@@ -1,5 +1,6 @@
-"""Where commands write to: it may be closed, full, or of an encoding that lacks what is to be said."""
+"""Where commands write to, and where they run: it may be closed, full, removed, or of an odd name or width."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from harvester import __version__
+from harvester.exceptions import UsageError
 from tests.forking import Ran
+from tests.sandbox.process import Sandbox
 
 HARVESTER = Path(sys.executable).with_name("harvester")
 
@@ -41,3 +44,45 @@ def test_a_standard_output_that_is_full_is_told_in_one_sentence(
     said = "The output cannot be written: No space left on device. Make room; what was done stays.\n"
     assert shell("version >/dev/full") == (4, "", said)
     assert shell("sites show none 2>/dev/full") == (2, "", "")
+
+
+def in_folder(folder: bytes, words: str, **environment: str) -> Ran:
+    """What a command does in a folder, whatever its name is."""
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"{HARVESTER} {words}"],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.mark.parametrize("columns", ["0", "-5", "wide", "9" * 12])
+def test_a_width_that_no_terminal_has_changes_nothing_that_is_printed(columns: str, tmp_path: Path) -> None:
+    plain = in_folder(bytes(tmp_path), "jobs --help", COLUMNS="80")
+    assert "export" in plain.stdout
+    assert in_folder(bytes(tmp_path), "jobs --help", COLUMNS=columns).stdout.split() == plain.stdout.split()
+
+
+def test_a_working_folder_that_was_removed_is_told_in_one_sentence(tmp_path: Path) -> None:
+    gone = f"cd {tmp_path} && mkdir gone && cd gone && rmdir ../gone && {HARVESTER}"
+    ran = subprocess.run(["/bin/sh", "-c", f"{gone} runs list"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (UsageError.exit_code, "", 1)
+    ran = subprocess.run(["/bin/sh", "-c", f"{gone} --version"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, f"{__version__}\n")
+
+
+def test_a_folder_whose_name_is_no_utf8_holds_private_servers_a_run_and_its_files(tmp_path: Path) -> None:
+    folder = bytes(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    with Sandbox(accounts=3, posts=1) as site:
+        words = f"crawl bluesky -a seeds={site.handle(0)} -a depth=0 -a service={site.url} -O out.csv"
+        variables = {"HARVESTER_ALLOW_PRIVATE_HOSTS": "true", "HARVESTER_REQUESTS_PER_SECOND": "0"}
+        ran = in_folder(folder, words, HARVESTER_PLC_URL=site.url, **variables)
+    assert ran.returncode == 0, ran.stderr
+    assert "Traceback" not in ran.stderr + ran.stdout
+    assert in_folder(folder, "runs show").returncode == 0
+    assert in_folder(folder, "export profiles --to again.csv").returncode == 0
+    assert os.path.getsize(folder + b"/again.csv") > 0

@@ -89,7 +89,7 @@ def test_a_profile_has_avatar_and_banner_and_names_their_sources(crawl: Crawl, s
         "banner": f"{on_disk(BOB)}/banner.jpg",
     }
     assert run.records[0]["media_sources"] == {"avatar": avatar, "banner": banner}
-    assert (config.data_dir / "images" / folder / "pfp.jpg").read_bytes() == GOOD["plain.jpg"]
+    assert (config.data_dir / "images" / on_disk(BOB) / "pfp.jpg").read_bytes() == GOOD["plain.jpg"]
 
 
 def test_the_same_picture_in_two_posts_is_fetched_once_and_stored_for_each(

@@ -111,7 +111,8 @@ def has_unix_sockets() -> bool:
 
 
 def _holds_sockets(folder: Path) -> bool:
-    if _MISREAD.intersection(str(folder)):
+    name = str(folder)
+    if _MISREAD.intersection(name) or not name.isprintable():  # bytes that are no UTF-8 are not printable either
         return False
     trial = folder / "supervisor.try!"  # as long as the longest name
     try:
