@@ -84,5 +84,3 @@ def test_a_folder_whose_name_is_no_utf8_holds_private_servers_a_run_and_its_file
     assert ran.returncode == 0, ran.stderr
     assert "Traceback" not in ran.stderr + ran.stdout
     assert in_folder(folder, "runs show").returncode == 0
-    assert in_folder(folder, "export profiles --to again.csv").returncode == 0
-    assert os.path.getsize(folder + b"/again.csv") > 0
