@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cache
 from types import new_class
 from typing import Any, ClassVar
+from unicodedata import normalize
 
 import msgspec
 from itemadapter import ItemAdapter
@@ -95,9 +96,22 @@ def item_type(spider: str) -> type[ItemRecord]:
 
 def item_kind(spider: str) -> str:
     """Of the items of a spider. It is named after it, as its collection, with `_items` behind when that is taken."""
-    words = re.sub("[^a-z0-9]+", "_", spider.lower()).strip("_")[:MOST_NAME]
-    name = words if words[:1].isalpha() else f"items_{words}".rstrip("_")
+    name = collection_named(spider, "items")
     return f"{name}_items" if _is_taken(name) else name
+
+
+def collection_named(name: str, otherwise: str) -> str:
+    """Returns the name of a collection that is made of another name: its letters a to z and its digits.
+
+    Where others of its letters are lost, a digest of the name keeps it apart from names that are alike then.
+    `otherwise` begins one that would begin with no letter.
+    """
+    ascii_name = normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
+    words = re.sub("[^a-z0-9]+", "_", ascii_name).strip("_")
+    if len(words) > MOST_NAME or not words or any(letter.isalnum() and not letter.isascii() for letter in name):
+        digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+        words = f"{words[: MOST_NAME - 9] or otherwise}_{digest}"
+    return words if words[:1].isalpha() else f"{otherwise}_{words}"
 
 
 def check_collection(name: str) -> None:

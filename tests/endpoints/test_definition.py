@@ -11,6 +11,7 @@ from scrapy import Request
 from harvester.download.addresses import origin_of
 from harvester.exceptions import UsageError
 from harvester.items import Found
+from harvester.items.other import check_collection
 from harvester.meta import FROM_ENVIRONMENT
 from harvester.middlewares.environment import EnvironmentMiddleware
 from harvester.recheck.stopping import Rule
@@ -74,7 +75,7 @@ BAD = [
         f"['eu-prices']\nurl = '{URL}'\n[eu_prices]\nurl = '{URL}'",
         "eu-prices and eu_prices: both would be kept in the collection eu_prices: say the `collection` of each",
     ),
-    (f"['价格']\nurl = '{URL}'\n['天气']\nurl = '{URL}'", "价格 and 天气: both would be kept in the collection"),
+    ("[a]\nurl = 'https://user:secret@a.example/'", "a password in an address would stand in logs and records"),
     ("[a\nurl = 1", "is no TOML"),
     ("[defaults]\ninterval = '1m'", "There is no endpoint in"),
 ]
@@ -174,11 +175,11 @@ def test_addresses_alone_are_endpoints_of_one_collection(tmp_path: Path) -> None
 
 
 def test_an_endpoint_s_collection_is_named_after_it() -> None:
-    assert [collection_of(name) for name in ("Prices/Oslo", "7-day", "--")] == [
-        "prices_oslo",
-        "endpoint_7_day",
-        "endpoint",
-    ]
+    assert [collection_of(name) for name in ("Prices/Oslo", "7-day")] == ["prices_oslo", "endpoint_7_day"]
+    others = ["价格", "天气", "--", "цены", "café", "cafe", "a" * 60, "a" * 61]
+    assert len({collection_of(name) for name in others}) == len(others), "each has its own, whatever its letters are"
+    for name in others:
+        check_collection(collection_of(name))
 
 
 def test_endpoints_share_a_collection_that_they_name(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from scrapy import Field, Item
 
 from harvester.exceptions import InvalidRecordError
 from harvester.items import RECORDS
-from harvester.items.other import item_type, know_collections
+from harvester.items.other import check_collection, item_kind, item_type, know_collections
 from tests.parsers.cases import PROVENANCE
 
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_stored_is_refused_with_the_reason(item: Any, named: tupl
         ("jobs", "jobs_items"),
         ("item", "item_items"),
         ("7up", "items_7up"),
-        ("Ñ", "items"),
+        ("Ñ", "n_3a11228c"),
     ],
 )
 def test_the_collection_is_named_after_the_spider_and_is_nobody_elses(spider: str, collection: str) -> None:
@@ -128,3 +128,12 @@ def test_other_processes_know_of_them_by_the_names_of_collections() -> None:
     assert RECORDS["an_old_shop"].FIELDS_VARY
     assert RECORDS["post"].COLLECTION == "posts"
     assert not {"posts", "jobs", "system.views", "Odd-Name"} & RECORDS.keys()
+
+
+def test_spiders_share_no_collection_whatever_letters_their_names_have() -> None:
+    names = ["новости", "погода", "新闻", "café", "cafe", "a" * 51, "a" * 50 + "b", "日本-1", "中国-1", "__", "news"]
+    kinds = [item_kind(name) for name in names]
+    assert len(set(kinds)) == len(names)
+    assert kinds[-1] == "news"
+    for kind in kinds:
+        check_collection(kind)

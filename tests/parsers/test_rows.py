@@ -13,18 +13,16 @@ from harvester.parsers.web.rows import (
     MOST_FIELDS_IN_ALL,
     MOST_NAME,
     at,
-    canonical,
     check_path,
-    check_schema,
     key_of,
     lack_of,
     merged,
     new_fields,
-    problem_of,
     rows_at,
     shape_change,
     shape_of,
 )
+from harvester.parsers.web.schemas import canonical, check_schema, problem_of
 
 DOCUMENT = {"data": {"items": [{"id": 1}, {"id": 2}], "a/b": {"~": 3}}}
 

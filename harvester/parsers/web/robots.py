@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple
 
+from harvester.parsers.decoding import as_utf8, certain_encoding
+
 MOST_BYTES = 500 * 1024
 """Of a file that are read; RFC 9309 asks for no more."""
 AI_TOKENS = (
@@ -28,6 +30,9 @@ _DISALLOW = frozenset({"disallow", "dissallow", "dissalow", "disalow", "diasllow
 _AGENT = frozenset({"user-agent", "useragent", "user agent"})
 _DELAY = frozenset({"crawl-delay", "crawl delay"})
 _SITEMAP = frozenset({"sitemap", "site-map"})
+_KNOWN = _AGENT | _DISALLOW | _DELAY | _SITEMAP | {"allow", "request-rate", "content-usage"}
+_EDGES = " \t\r\n\v\f\x00\x85\xa0\ufeff\u200b"
+"""Around a line: programs leave marks that nobody sees."""
 
 _lines = re.compile(rb"\r\n?|\n").split
 _token = re.compile(r"\*|[A-Za-z_-]*").match
@@ -194,14 +199,24 @@ def _without_dots(path: str) -> str:
 
 def _directives(body: bytes) -> Iterator[tuple[str, str, str]]:
     """Name in lower case, value, and the line itself."""
-    lines = _lines(body[:MOST_BYTES].removeprefix(b"\xef\xbb\xbf"))
+    if certain_encoding(body):
+        body = as_utf8(body[: 4 * MOST_BYTES])
+    lines = _lines(body[:MOST_BYTES])
     if len(body) > MOST_BYTES:
         lines.pop()  # half a path would forbid more than the whole
     for line in lines:
-        text = line.decode("utf-8", "surrogateescape").partition("#")[0].strip()
-        name, colon, value = text.partition(":")
-        if colon:
-            yield name.rstrip().lower(), value.strip(), text.encode("utf-8", "replace").decode()[:200]
+        text = line.decode("utf-8", "surrogateescape").partition("#")[0].strip(_EDGES)
+        if found := _directive(text):
+            yield *found, text.encode("utf-8", "replace").decode()[:200]
+
+
+def _directive(text: str) -> tuple[str, str] | None:
+    """Name and value. Some forget the colon: as Google does, a name that is known and one word behind it are taken."""
+    name, colon, value = text.partition(":")
+    name = name.rstrip().lower()
+    if name not in _KNOWN and len(words := text.split()) == 2 and words[0].lower() in _KNOWN:
+        return words[0].lower(), words[1]
+    return (name, value.strip()) if colon else None
 
 
 def _usage(value: str, text: str) -> Usage:

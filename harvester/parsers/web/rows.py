@@ -1,20 +1,13 @@
-"""Rows of a JSON document: where they are, what tells them apart, whether they are as they should be. Pure."""
+"""Rows of a JSON document: where they are, what tells them apart, and what they look like. Pure."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import jmespath
-import msgspec
 from jmespath.exceptions import JMESPathError, JMESPathTypeError
-from jsonschema import SchemaError, ValidationError
-from jsonschema.exceptions import best_match
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
-from referencing import Registry
-from referencing.exceptions import Unresolvable
 
 from harvester.exceptions import ParseError, UsageError
 
@@ -104,52 +97,6 @@ def lack_of(row: Any, fields: Sequence[str]) -> str:
 
 def _as_text(value: Any) -> str:
     return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
-
-
-def canonical(value: Any) -> bytes:
-    """The same for the same value, in whatever order its names came."""
-    return msgspec.json.encode(value, order="sorted")
-
-
-# Schemas ----------------------------------------------------------------------------------------------------
-
-
-def check_schema(schema: Any) -> None:
-    """Raises UsageError when it is no JSON Schema."""
-    if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
-        raise UsageError("it is no JSON Schema: its $schema is no text")
-    try:
-        kind = validator_for(schema)
-        kind.check_schema(schema)
-    except SchemaError as error:
-        where = "/".join(map(str, error.absolute_path))
-        raise UsageError(
-            f"it is no JSON Schema: {error.message[:MOST_SAID]}{f' (at {where})' if where else ''}"
-        ) from None
-
-
-def problem_of(row: Any, schema: Mapping[str, Any] | None) -> str:
-    """Why the row does not fit the schema; empty when it does. Nothing that a schema refers to is fetched."""
-    if schema is None:
-        return ""
-    try:
-        error = best_match(_validator(canonical(schema)).iter_errors(row))
-    except Unresolvable as unknown:
-        return f"its schema refers to what is not in it: {unknown.ref}"
-    except RecursionError:
-        return "its schema refers to itself without end, or it is nested too deeply for that"
-    return "" if error is None else _said(error)
-
-
-def _said(error: ValidationError) -> str:
-    where = ".".join(map(str, error.absolute_path))
-    return f"{where}: {error.message}"[:MOST_SAID] if where else error.message[:MOST_SAID]
-
-
-@lru_cache(maxsize=2_000)
-def _validator(schema: bytes) -> Validator:
-    decoded = msgspec.json.decode(schema)
-    return validator_for(decoded)(decoded, registry=Registry())
 
 
 # Shapes -----------------------------------------------------------------------------------------------------

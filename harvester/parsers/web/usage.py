@@ -8,11 +8,12 @@ that of TDMRep only the word nearest to the page counts: its meta element, else 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
+from harvester.exceptions import ParseError
 from harvester.items import Usage
+from harvester.parsers.decoding import as_utf8, certain_encoding
+from harvester.parsers.json_text import read_json
 from harvester.parsers.web.robots import AI_TOKENS, MOST_BYTES, Robots, Rule, Rules, parse_robots, path_of
 
 MOST_HEAD = 64 * 1024
@@ -140,8 +141,8 @@ def tdm(reservation: str, policy: str, where: int, text: str) -> Signal | None:
 def parse_tdmrep(body: bytes) -> list[TdmRule]:
     """/.well-known/tdmrep.json, as far as it makes sense. The first entry that matches counts."""
     try:
-        entries: Any = msgspec.json.decode(body[: MOST_BYTES + 1])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        entries = read_json(body[: MOST_BYTES + 1])
+    except ParseError:
         return []
     rules = []
     for entry in entries if isinstance(entries, list) else ():
@@ -167,6 +168,8 @@ def header_signals(headers: Mapping[str, str], token: str) -> Iterator[Signal]:
 
 def html_signals(body: bytes, token: str) -> Iterator[Signal]:
     """Of a page's meta elements."""
+    if certain_encoding(body):
+        body = as_utf8(body[: 4 * MOST_HEAD])
     head = body[: _end_of_head(body)].lower()
     if b"noai" not in head and b"noimageai" not in head and b"tdm-reservation" not in head:
         return

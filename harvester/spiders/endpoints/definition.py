@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import logging
 import os
 import re
 import tomllib
@@ -15,12 +16,17 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from harvester import validation
 from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.hosts import user_of
 from harvester.items import Found
-from harvester.items.other import check_collection
-from harvester.parsers.web.rows import check_path, check_schema
+from harvester.items.other import check_collection, collection_named
+from harvester.parsers.decoding import decode_text
+from harvester.parsers.web.rows import check_path
+from harvester.parsers.web.schemas import check_schema, unchecked_formats
 from harvester.recheck.durations import read_duration
 from harvester.recheck.stopping import Pages, Rule
 from harvester.sites.problems import problems
+
+logger = logging.getLogger(__name__)
 
 ENDPOINT = "endpoint"
 """Kind of an item, whose key is the endpoint's name."""
@@ -44,6 +50,9 @@ def _address(value: str) -> str:
         raise ValueError(f"{value!r} is no address; give one like 'https://api.example.org/prices'")
     if parts.port == 0:  # a port that is none raises ValueError
         raise ValueError(f"{value!r} names the port 0, which no server has")
+    if user_of(value):
+        said = "a password in an address would stand in logs and records: send it in the header Authorization"
+        raise ValueError(said)
     if "${" in value:
         raise ValueError("a secret in an address would stand in logs and records: send it in a header")
     return value
@@ -173,6 +182,12 @@ def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
     return endpoint
 
 
+def warn_of_formats(name: str, endpoint: Endpoint) -> None:
+    """Says which words of a schema check nothing."""
+    for word in unchecked_formats(endpoint.json_schema):
+        logger.warning("%s.schema: the format %r is none of JSON Schema's: it checks nothing", name, word)
+
+
 def missing_variables(endpoint: Endpoint) -> list[str]:
     """Those that the environment does not have."""
     return sorted({name for name in endpoint.variables if not os.environ.get(name, "").strip()})
@@ -186,11 +201,9 @@ def read_endpoints(given: str) -> dict[str, Endpoint]:
     try:
         if path.stat().st_size > MOST_FILE_BYTES:
             raise UsageError(f"{path} is larger than {MOST_FILE_BYTES:,} bytes, which no list of endpoints is.")
-        text = path.read_text("utf-8-sig")
+        text = decode_text(path.read_bytes(), prefers_utf8=True)
     except OSError as error:
         raise UsageError(f"The file of endpoints {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"The file of endpoints {path} is not UTF-8: convert it.") from None
     if path.suffix.lower() == ".toml":
         return _of_tables(path, text)
     return _of_addresses([line.partition(" #")[0].strip() for line in text.splitlines()], str(path))
@@ -256,9 +269,8 @@ def _checked(found: dict[str, Endpoint], bad: list[str], where: str) -> dict[str
 
 
 def collection_of(name: str) -> str:
-    """The collection of an endpoint that names none."""
-    words = re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")[:50]
-    return words if words[:1].isalpha() else f"endpoint_{words}".rstrip("_")
+    """Returns the collection of an endpoint that names none."""
+    return collection_named(name, "endpoint")
 
 
 def _schema(given: Any, folder: Path) -> Any:
@@ -274,10 +286,10 @@ def _schema(given: Any, folder: Path) -> Any:
 
 def _of_file(path: Path) -> Any:
     try:
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(decode_text(path.read_bytes(), prefers_utf8=True))
     except OSError as error:
         raise UsageError(f"the file {path} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the file {path} is no JSON: {error}") from None
 
 

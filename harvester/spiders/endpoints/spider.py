@@ -23,6 +23,7 @@ from harvester.outcomes import Outcome
 from harvester.parsers.json_text import read_json
 from harvester.parsers.web import rows as parse
 from harvester.parsers.web.links import next_link
+from harvester.parsers.web.schemas import canonical, problem_of
 from harvester.pipelines.mongo import unstorable
 from harvester.recheck.stopping import Entry, Position, Rule, digest
 from harvester.spiders.base import SpiderArguments
@@ -34,6 +35,7 @@ from harvester.spiders.endpoints.definition import (
     endpoint_of,
     missing_variables,
     read_endpoints,
+    warn_of_formats,
 )
 from harvester.spiders.labels import note_new_labels
 from harvester.spiders.pagination import Listed, ListItem, PaginationSpider
@@ -83,6 +85,8 @@ class EndpointsSpider(PaginationSpider):
             lacks = {name: missing_variables(endpoint) for name, endpoint in endpoints.items()}
             if bad := [f"  {name}: {', '.join(names)}" for name, names in lacks.items() if names]:
                 raise UsageError("Set these variables in the environment, which headers name:\n" + "\n".join(bad))
+            for name, each in endpoints.items():
+                warn_of_formats(name, each)
         return arguments
 
     @classmethod
@@ -98,7 +102,9 @@ class EndpointsSpider(PaginationSpider):
     def check_item(cls, found: Found) -> Found:
         """Of one that is added to a job, or changed there. What is given may hold the endpoint's name, too."""
         given = {name: value for name, value in found.input.items() if (name, value) != ("name", found.key)}
-        endpoint = declared(found.key, given).found(found.key)
+        checked = declared(found.key, given)
+        warn_of_formats(found.key, checked)
+        endpoint = checked.found(found.key)
         return replace(found, input=endpoint.input, recheck=endpoint.recheck)
 
     @classmethod
@@ -144,10 +150,10 @@ class EndpointsSpider(PaginationSpider):
         if endpoint.rows:
             return self._rows(response, endpoint, document, kept)
         value = parse.at(endpoint.pick, document) if endpoint.pick else document
-        if problem := parse.problem_of(value, endpoint.json_schema):
+        if problem := problem_of(value, endpoint.json_schema):
             raise ParseError(f"it does not fit the schema: {problem}")
         now = self._shape(endpoint, [value], kept)
-        raw = parse.canonical(value)
+        raw = canonical(value)
         version = hashlib.sha256(raw).hexdigest()[:16]
         item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": value}
         record = self._record(endpoint, item, raw, response)
@@ -157,7 +163,7 @@ class EndpointsSpider(PaginationSpider):
 
     def _rows(self, response: Response, endpoint: Endpoint, document: Any, kept: Mapping[str, Any]) -> Listed:
         rows = parse.rows_at(endpoint.rows, document)
-        written = parse.canonical(rows)
+        written = canonical(rows)
         answer = hashlib.sha256(written).hexdigest()[:16]
         leads_to, total = next_of(endpoint, document, response)
         if endpoint.pages is None and kept.get("answer") == answer:
@@ -167,9 +173,9 @@ class EndpointsSpider(PaginationSpider):
         fits: list[Any] = []
         problem = ""
         for row in rows:
-            raw = parse.canonical(row)
+            raw = canonical(row)
             own = digest(raw.decode())
-            if problem := parse.problem_of(row, endpoint.json_schema) or parse.lack_of(row, endpoint.key):
+            if problem := problem_of(row, endpoint.json_schema) or parse.lack_of(row, endpoint.key):
                 entries.append(Entry(own))
                 outputs.append(Reject(endpoint.collection, problem, "", raw, response.url))
                 continue

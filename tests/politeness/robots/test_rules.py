@@ -116,13 +116,20 @@ VECTORS: list[tuple[str, str, str, bool]] = [
     ("a delay between names", "User-agent: harvester\nCrawl-delay: 1\nUser-agent: o\nDisallow: /x", "/x", False),
     ("rules before any name", "Disallow: /\nUser-agent: harvester\nDisallow: /x", "/y", True),
     # Lines.
+    ("no colon", "User-agent harvester\nDisallow /x", "/x", False),
+    ("no colon, all others", "user-agent *\ndisallow\t/x", "/x", False),
+    ("no colon, Allow", "User-agent *\nDisallow /\nAllow /x", "/x", True),
+    ("no colon but in the path", "User-agent: *\nDisallow /x:y", "/x:y", False),
+    ("no colon, three words", "User-agent: *\nDisallow /x y", "/x", True),
+    ("no colon, no name that is known", "User-agent: *\nForbid /x", "/x", True),
+    ("a mark before each line", "\ufeffUser-agent: *\n\ufeff\u200bDisallow: /x", "/x", False),
+    ("a NUL behind a line", "User-agent: *\x00\nDisallow: /x\x00", "/x", False),
     ("a comment", ours("Disallow: /x # not for robots"), "/x", False),
     ("a comment alone", ours("# Disallow: /x"), "/x", True),
     ("white space", "  user-agent :  harvester  \n\tDISALLOW\t:\t/x\t", "/x", False),
     ("CR", "User-agent: harvester\rDisallow: /x\r", "/x", False),
     ("CRLF", "User-agent: harvester\r\nDisallow: /x\r\n", "/x", False),
     ("a misspelt Disallow", ours("Dissallow: /x"), "/x", False),
-    ("no colon, no rule", ours("Disallow /x"), "/x", True),
     ("a web page", "<!doctype html><html><body>Disallow: /</body></html>", "/x", True),
     ("nothing", "", "/x", True),
 ]
@@ -201,3 +208,15 @@ def test_hostile_files_are_read_in_time_that_grows_with_their_size() -> None:
     assert not verdict(many, "/14999")
     stars = ours("Disallow: /" + "*a" * 5_000 + "$")
     assert verdict(stars, "/" + "a" * 20_000 + "b")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_rules_are_read_in_each_encoding(encoding: str) -> None:
+    body = "User-agent: *\nDisallow: /ü\nSitemap: https://a.example/s.xml\n".encode(encoding)
+    assert not verdict(body, "/%C3%BC")
+    assert verdict(body, "/x")
+    assert parse_robots(body, ()).sitemaps == ["https://a.example/s.xml"]
+
+
+def test_a_sitemap_without_colon_is_one() -> None:
+    assert parse_robots(b"Sitemap https://a.example/s.xml\n", ()).sitemaps == ["https://a.example/s.xml"]

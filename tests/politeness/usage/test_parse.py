@@ -218,3 +218,11 @@ def test_a_refusal_wins_over_any_number_of_permissions() -> None:
     assert refuses(usage)
     assert not refuses(None)
     assert not refuses(usage_of([Signal("a")]))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_what_a_site_says_is_read_in_each_encoding(encoding: str) -> None:
+    page = '<html><head><meta name="robots" content="noai"></head></html>'.encode(encoding)
+    assert usage_of([*html_signals(page, US)])
+    rules = '[{"location": "/", "tdm-reservation": 1}]'.encode(encoding)
+    assert len(parse_tdmrep(rules)) == 1

@@ -1,0 +1,175 @@
+"""JSON Schemas for rows of a JSON document: checked when they are given, and asked about each row. Pure."""
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
+from jsonschema.exceptions import best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import validator_for
+from jsonschema_specifications import REGISTRY
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import specification_with
+
+from harvester.exceptions import UsageError
+
+MOST_SAID = 200
+"""Characters of what is wrong with a row or a schema."""
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_IN_LISTS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("not", "if", "then", "else")
+"""Keywords whose schemas are asked about the same value."""
+
+
+def canonical(value: Any) -> bytes:
+    """Returns the same bytes for the same value, in whatever order its names came."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def check_schema(schema: Any) -> None:
+    """Raises UsageError when it is no JSON Schema, or one that cannot be used: each row would fail at it."""
+    try:
+        schema = msgspec.json.decode(canonical(schema))
+        kind = _kind_of(schema)
+        kind.check_schema(schema)
+        _check_parts(schema, kind)
+    except SchemaError as error:
+        where = "/".join(map(str, error.absolute_path))
+        raise UsageError(
+            f"it is no JSON Schema: {error.message[:MOST_SAID]}{f' (at {where})' if where else ''}"
+        ) from None
+    except Unresolvable as unknown:
+        raise UsageError(
+            f"it refers to {unknown.ref[:MOST_SAID]!r}, which is not in it, and nothing is fetched for it"
+        ) from None
+    except RecursionError:
+        raise UsageError("it is nested too deeply, or refers to itself without end") from None
+
+
+def unchecked_formats(schema: Any) -> list[str]:
+    """Returns the values of `format` in a schema that say nothing here: what they name is not checked."""
+    parts = _parts(schema, _kind_of(schema)) if isinstance(schema, dict) else ()
+    named = {part["format"] for part, _ in parts if isinstance(part.get("format"), str)}
+    return sorted(named - _formats(_kind_of(schema)).checkers.keys())
+
+
+def problem_of(row: Any, schema: Mapping[str, Any] | None) -> str:
+    """Returns why the row does not fit the schema; empty when it does. Nothing that a schema refers to is fetched."""
+    if schema is None:
+        return ""
+    try:
+        error = best_match(_validator(canonical(schema)).iter_errors(row))
+    except Unresolvable as unknown:
+        return f"its schema refers to what is not in it: {unknown.ref}"
+    except RecursionError:
+        return "its schema refers to itself without end, or it is nested too deeply for that"
+    return "" if error is None else _said(error)
+
+
+def validator(schema: Any, registry: Registry[Any] = REGISTRY) -> Validator:
+    """Returns what checks values, `format` as well. `registry`: the documents that it may refer to beside itself."""
+    kind = _kind_of(schema)
+    return kind(schema, registry=registry, format_checker=_formats(kind))
+
+
+@lru_cache(maxsize=2_000)
+def _validator(schema: bytes) -> Validator:
+    return validator(msgspec.json.decode(schema))
+
+
+@lru_cache(maxsize=16)
+def _formats(kind: type[Validator]) -> FormatChecker:
+    """Those of the schema's draft, and of the newest one what its draft does not know."""
+    checker = FormatChecker()
+    checker.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **kind.FORMAT_CHECKER.checkers}
+    return checker
+
+
+def _kind_of(schema: Any) -> type[Validator]:
+    if not isinstance(schema, dict) or "$schema" not in schema:
+        return Draft202012Validator
+    draft = schema["$schema"]
+    if not isinstance(draft, str):
+        raise UsageError("it is no JSON Schema: its $schema is no text")
+    kind: type[Validator] | None = validator_for(schema, default=None)
+    if kind is None:
+        raise UsageError(f"its $schema {draft[:MOST_SAID]!r} is no draft of JSON Schema that is known")
+    return kind
+
+
+def _said(error: ValidationError) -> str:
+    where = ".".join(map(str, error.absolute_path))
+    return f"{where}: {error.message}"[:MOST_SAID] if where else error.message[:MOST_SAID]
+
+
+# Parts ------------------------------------------------------------------------------------------------------
+
+
+def _parts(schema: Any, kind: type[Validator]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yields each schema within it that is an object, with what resolves its references. Raises Unresolvable."""
+    specification = specification_with(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA["id"])
+    resource = Resource(schema, specification)
+    registry = REGISTRY.with_resource(resource.id() or "", resource)
+    waiting = [(resource, registry.resolver_with_root(resource))]
+    while waiting:
+        part, resolver = waiting.pop()
+        waiting += [(each, resolver.in_subresource(each)) for each in part.subresources()]
+        if isinstance(part.contents, dict):
+            yield part.contents, resolver
+
+
+def _check_parts(schema: Any, kind: type[Validator]) -> None:
+    """Raises UsageError for a pattern that cannot be compiled, and RecursionError for a reference that has no end."""
+    leads_to: dict[int, list[int]] = {}
+    for part, resolver in _parts(schema, kind):
+        for pattern in [part.get("pattern"), *_keys(part.get("patternProperties"))]:
+            _check_pattern(pattern)
+        targets = [resolver.lookup(part[name]).contents for name in _REFERENCES if isinstance(part.get(name), str)]
+        targets += [part.get(name) for name in _IN_PLACE]
+        targets += [each for name in _IN_LISTS if isinstance(part.get(name), list) for each in part[name]]
+        leads_to[id(part)] = [id(target) for target in targets if isinstance(target, dict)]
+    if _has_circle(leads_to):
+        raise RecursionError
+
+
+def _keys(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, dict) else []
+
+
+def _check_pattern(pattern: Any) -> None:
+    if not isinstance(pattern, str):
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"its pattern {pattern[:MOST_SAID]!r} cannot be compiled: {error}") from None
+
+
+def _has_circle(leads_to: dict[int, list[int]]) -> bool:
+    """Whether a way through references, without going into the value, leads back to where it began."""
+    open_parts: set[int] = set()
+    done: set[int] = set()
+    for start in leads_to:
+        path = [(start, iter(leads_to[start]))] if start not in done else []
+        open_parts.update([start] if path else ())
+        while path:
+            part, rest = path[-1]
+            following = next(rest, None)
+            if following is None:
+                path.pop()
+                open_parts.discard(part)
+                done.add(part)
+            elif following in open_parts:
+                return True
+            elif following not in done:
+                open_parts.add(following)
+                path.append((following, iter(leads_to.get(following, ()))))
+    return False
