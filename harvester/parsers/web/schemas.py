@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator, FormatChecker, SchemaError, Validat
 from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import validator_for
-from jsonschema_specifications import REGISTRY
-from referencing import Registry, Resource
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
@@ -97,7 +97,7 @@ def _kind_of(schema: Any) -> type[Validator]:
     draft = schema["$schema"]
     if not isinstance(draft, str):
         raise UsageError("it is no JSON Schema: its $schema is no text")
-    kind: type[Validator] | None = validator_for(schema, default=None)
+    kind: type[Validator] | None = validator_for(schema, default=None)  # type: ignore[arg-type]
     if kind is None:
         raise UsageError(f"its $schema {draft[:MOST_SAID]!r} is no draft of JSON Schema that is known")
     return kind
@@ -114,7 +114,7 @@ def _said(error: ValidationError) -> str:
 def _parts(schema: Any, kind: type[Validator]) -> Iterator[tuple[dict[str, Any], Any]]:
     """Yields each schema within it that is an object, with what resolves its references. Raises Unresolvable."""
     specification = specification_with(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA["id"])
-    resource = Resource(schema, specification)
+    resource = specification.create_resource(schema)
     registry = REGISTRY.with_resource(resource.id() or "", resource)
     waiting = [(resource, registry.resolver_with_root(resource))]
     while waiting:
