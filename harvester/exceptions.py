@@ -160,3 +160,13 @@ class PageFailed(HarvesterError):
     def __init__(self, outcome: str, reason: str) -> None:
         super().__init__(reason)
         self.outcome = outcome
+
+
+class TooCostlyError(PageFailed):
+    """Something takes more time or memory to be read than it may. Raised by harvester.bounded; the outcome is invalid.
+
+    So what somebody gives that is too costly is no failure of the program, whoever gives it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("invalid", reason)

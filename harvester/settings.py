@@ -74,6 +74,7 @@ SPIDER_MIDDLEWARES = {
     "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
 }
 DOWNLOADER_MIDDLEWARES = {
+    "harvester.middlewares.cost.CostMiddleware": 85,  # the last on the way back: other middlewares read no whole page
     "harvester.middlewares.addresses.AddressMiddleware": 90,  # before robots.txt of the host is asked for
     "harvester.middlewares.purged.PurgedMiddleware": 91,
     "harvester.middlewares.local.LocalMiddleware": 93,  # while this machine has a fault, nothing else need see them

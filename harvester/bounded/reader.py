@@ -1,0 +1,75 @@
+"""Calls of an event loop: short ones do not wait behind long ones."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from harvester.bounded.process import BoundedProcess, Bounds
+from harvester.exceptions import TooCostlyError
+
+QUICK = Bounds(cpu_s=1.0, memory_mb=64, result_mb=16, silence_s=30.0)
+"""Of the first try, which nearly all calls need only."""
+SLOW = Bounds(cpu_s=20.0, memory_mb=256, result_mb=64, silence_s=120.0)
+"""Of the second."""
+QUICK_BYTES = 2 << 20
+"""What is larger is not tried in the first process."""
+
+
+class BoundedReader:
+    """Two processes: one for calls that are short, and one for those that were not, or are of something large.
+
+    So what costs much holds up only what costs much, and both together have a bound.
+    """
+
+    def __init__(self, quick: Bounds = QUICK, slow: Bounds = SLOW) -> None:
+        self._quick, self._slow = _Lane(), _Lane()
+        self._quick_bounds, self._slow_bounds = quick, slow
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Returns what the function returns; of a generator, a list. Raises what it raises, and TooCostlyError.
+
+        It may be called twice, and has no effects. See BoundedProcess for what can be called.
+        """
+        if _size(arguments) <= QUICK_BYTES:
+            with suppress(TooCostlyError):
+                return await self._quick.call(self._quick_bounds, function, *arguments)
+        return await self._slow.call(self._slow_bounds, function, *arguments)
+
+    async def call_within(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The same with other bounds, and not twice."""
+        lane = self._quick if _size(arguments) <= QUICK_BYTES else self._slow
+        return await lane.call(bounds, function, *arguments)
+
+    async def close(self) -> None:
+        """Ends both processes. Calls under way raise TooCostlyError."""
+        await asyncio.gather(self._quick.close(), self._slow.close())
+
+
+def _size(arguments: tuple[Any, ...]) -> int:
+    return sum(len(each) for each in arguments if isinstance(each, bytes))
+
+
+class _Lane:
+    def __init__(self) -> None:
+        self._process = BoundedProcess()
+        self._executor = ThreadPoolExecutor(1, "bounded")
+        self._turn = asyncio.Lock()
+
+    async def call(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
+        async with self._turn:
+            called = asyncio.get_running_loop().run_in_executor(
+                self._executor, self._process.call, bounds, function, *arguments
+            )
+            try:
+                return await asyncio.shield(called)
+            except asyncio.CancelledError:
+                self._process.stop()  # and the thread is free
+                await asyncio.gather(called, return_exceptions=True)
+                raise
+
+    async def close(self) -> None:
+        self._process.stop()
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._process.close)
+        self._executor.shutdown(wait=False)

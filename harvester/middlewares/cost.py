@@ -1,0 +1,62 @@
+"""Downloader middleware: a large page is parsed in a process that has bounds before a callback parses it here.
+
+What would hold the event loop, or take much memory, is no page for a callback. Callbacks of spiders that read their
+pages in such a process themselves are named in `reads_apart` of the spider.
+"""
+
+from typing import Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response, TextResponse
+
+from harvester.bounded import Bounds
+from harvester.config import load_config
+from harvester.download.reading import reader_of
+from harvester.exceptions import TooCostlyError
+from harvester.meta import MEDIA
+from harvester.middlewares.outcome import failed_on_its_way_back
+from harvester.outcomes import Outcome, RequestFailed, Verdict
+from harvester.parsers.web.weight import count_elements
+
+MIN_BYTES = 128 * 1024
+"""Of a page that is looked at. What is smaller costs less than a second, whatever it is."""
+BOUNDS = Bounds(cpu_s=1.0, memory_mb=256, result_mb=1, silence_s=60.0)
+"""Of parsing a page once."""
+
+
+class CostMiddleware:
+    """Nearest the engine: it sees pages that are whole and as asked for."""
+
+    def __init__(self, crawler: Crawler, max_elements: int) -> None:
+        self._crawler = crawler
+        self._max_elements = max_elements
+        self._reads_apart: frozenset[str] = getattr(crawler.spider, "reads_apart", frozenset())
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler, load_config().max_page_elements)
+
+    async def process_response(self, request: Request, response: Response) -> Response | Request:
+        if len(response.body) < MIN_BYTES or not isinstance(response, TextResponse) or MEDIA in request.meta:
+            return response
+        if getattr(request.callback, "__name__", "") in self._reads_apart:
+            return response
+        problem = await self._problem(response)
+        if not problem:
+            return response
+        self._crawler.stats.inc_value("harvester/too_costly")
+        verdict = Verdict(Outcome.INVALID, problem, rule="cost")
+        return await failed_on_its_way_back(self._crawler, request, RequestFailed(verdict, 1))
+
+    async def _problem(self, response: TextResponse) -> str:
+        """Why the page is not parsed; empty when it is."""
+        reader, size = reader_of(self._crawler), f"{len(response.body) / 2**20:.1f} MB"
+        try:
+            number = await reader.call_within(BOUNDS, count_elements, response.body, response.encoding)
+        except TooCostlyError as error:
+            return f"the page of {size} is not parsed: {error}"
+        if number <= self._max_elements:
+            return ""
+        most = f"{self._max_elements:,} are parsed here (HARVESTER_MAX_PAGE_ELEMENTS)"
+        return f"the page of {size} has {number:,} elements, and at most {most}"
