@@ -10,6 +10,9 @@ from harvester.exceptions import InvalidRecordError
 from harvester.items import Batch, Found, Looked, Record, Reject, Said, Stage
 from harvester.meta import ITEMS, JOB
 
+MAX_RECORDS = 1000
+"""Of a page that yields lists: so many records are a batch, and further ones another, between which others go on."""
+
 Noted = Found | Stage | Said | Looked
 """What a callback says of job items."""
 
@@ -34,6 +37,9 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
     async for output in outputs:
         if isinstance(output, list) and all(issubclass(kind, Record) for kind in set(map(type, output))):
             records += output  # a look at each would cost more than all else here
+            if len(records) >= MAX_RECORDS:
+                yield Batch(records)
+                records = []
             continue
         for each in output if isinstance(output, list) else (output,):
             if isinstance(each, Record):

@@ -3,7 +3,7 @@
 import gc
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 
 from harvester import validation
 from harvester.config import Config, load_config
+from harvester.download.reading import reader_of
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Provenance, Record
@@ -78,6 +79,8 @@ class HarvesterSpider(Spider):
     """Whether its sites are asked in sessions that their entries do not spell out."""
     HAS_QUOTAS: ClassVar[bool] = False
     """Whether requests of it take of quotas that reach across runs (meta["harvester_quota"])."""
+    reads_apart: ClassVar[frozenset[str]] = frozenset()
+    """Callbacks that parse their pages by `read`. Those of others are looked at before (CostMiddleware)."""
     read_opt_outs: ClassVar[bool] = False
     """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
 
@@ -145,6 +148,14 @@ class HarvesterSpider(Spider):
     def provenance(self, response: Response | Request) -> Provenance:
         """Of the records of this answer, or of those that a failed request leaves."""
         return Provenance.of(response, self.name, self.crawl_id)
+
+    async def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a parser in a process of its own, which has bounds of time and memory, and returns what it returns.
+
+        For what may cost much, whatever its size. Raises what the parser raises, and TooCostlyError: the page is
+        then `invalid`. See harvester.bounded. The callback stands in `reads_apart`, or a large page is parsed twice.
+        """
+        return await reader_of(self.crawler).call(function, *arguments)
 
     def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""

@@ -154,16 +154,18 @@ class FeedsSpider(PaginationSpider):
         meta = {"download_maxsize": max(most, MOST_BYTES) if most else most}
         return Request(str(at or of.key), headers={"Accept": ACCEPT}, meta=meta)
 
-    def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+    async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
         kind = (response.headers.get("Content-Type") or b"").decode("latin-1")
         level = int(of.input.get(LEVEL, 0))
         if parse.is_page(response.body, kind):
-            return self._of_page(response, of.key, level)
+            return await self._of_page(response, of.key, level)
         answer = sha256(response.body).hexdigest()[:16]
         if kept.get("answer") == answer:
             return Listed([], [], kept=kept)
         known = kept.get("repeated", ())
-        read = parse.parse_feed(response.body, of.key, kind, self.provenance(response), known)
+        read = await self.read(
+            parse.parse_feed, response.body, of.key, kind, self.provenance(response), [*known]
+        )
         repeated = [*dict.fromkeys([*read.repeated, *known])][:MOST_REPEATED]
         if new := len({*read.repeated}.difference(known)):
             self.crawler.stats.inc_value(REPEATED_IDS, new)
@@ -200,11 +202,11 @@ class FeedsSpider(PaginationSpider):
 
     # Pages that say where feeds are -----------------------------------------------------------------------------
 
-    def _of_page(self, response: Response, url: str, level: int) -> Listed:
+    async def _of_page(self, response: Response, url: str, level: int) -> Listed:
         """Its feeds; of a page that names none, the sitemaps of its site."""
         if level >= MOST_LEVELS:
             raise ParseError("it is a web page, and no feed")
-        feeds = parse.feeds_of_page(response.body, response.url)
+        feeds = await self.read(parse.feeds_of_page, response.body, response.url)
         found: list[Any] = [Found(FEED, address, {LEVEL: level + 1}) for address in feeds]
         if not found:
             found = [self._robots(origin_of(response.url), level)]

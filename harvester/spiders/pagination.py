@@ -1,7 +1,7 @@
 """The base of spiders of lists that are looked at again: each look ends where it comes to what an earlier one saw."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -48,6 +48,8 @@ CUT_FILES = "harvester/lists/cut"
 """Stat: lists whose file ended before its end, or was too long to be read whole."""
 REPEATED = "harvester/cursors/repeated"
 """Stat: lists that led to a page that was read already."""
+MAX_TOGETHER = 500
+"""Entries whose outputs are yielded together: the worker's other requests go on between them."""
 COST_UNCHANGED = 0.1
 """Of a look that is answered without a body, in requests."""
 _NO_PAGE = (Outcome.INVALID, Outcome.NOT_FOUND, Outcome.GONE)
@@ -86,6 +88,7 @@ class PaginationSpider(JobSpider):
     ended well, with all that followed from its entries: so one that breaks off leaves no hole.
     """
 
+    reads_apart: ClassVar[frozenset[str]] = frozenset({"parse_list"})
     RULE: ClassVar[Rule] = Rule()
     """By which a look ends."""
 
@@ -94,8 +97,8 @@ class PaginationSpider(JobSpider):
         """For the page of a list that is asked for with this; None: the first. Its callback and errback are added."""
 
     @abstractmethod
-    def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
-        """Raises ParseError when it is none. `kept`: what the page before has given, or the last whole look."""
+    async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+        """Reads a page, its costly part by `self.read`. Raises ParseError when it is none. `kept`: what the page before has given, or the last whole look."""
 
     def rule_of(self, of: ListItem) -> Rule:
         """By which a look at this list ends."""
@@ -117,17 +120,19 @@ class PaginationSpider(JobSpider):
             request.meta.setdefault(CONDITIONAL, was_whole or CHANGED_LATER)
             yield request
 
-    def parse_list(
+    async def parse_list(
         self, response: Response, of: list[Any], look: dict[str, Any], at: Position, kept: dict[str, Any]
-    ) -> Iterator[Any]:
+    ) -> AsyncIterator[Any]:
         """What is new on a page, and what leads to the next one, or the end of the look."""
         item = ListItem(*of)
-        listed, rule = self.read_page(response, item, kept), self.rule_of(item)
+        listed, rule = await self.read_page(response, item, kept), self.rule_of(item)
         number = following(rule.pages, at, len(listed.entries)) if isinstance(at, int) else None
         page = Page(listed.entries, listed.next if number is None else number, listed.total)
         before = look_of(look)
         taken = step(before, page, at, rule)
-        yield [each for place in taken.fresh for each in _listed(listed.outputs[place])]
+        for start in range(0, len(taken.fresh), MAX_TOGETHER):
+            places = taken.fresh[start : start + MAX_TOGETHER]
+            yield [each for place in places for each in _listed(listed.outputs[place])]
         if listed.cut:
             item_id = self.item_of(response).id
             yield cut_short(

@@ -1,7 +1,8 @@
 """Begins a crawl with the sitemaps of a site."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import ClassVar
 from urllib.parse import urljoin
 
 from scrapy import Request
@@ -32,6 +33,8 @@ class SitemapSpider(HarvesterSpider, ABC):
 
     All that leads to a page is a request of its own, so that a crawl that breaks off loses none.
     """
+
+    reads_apart: ClassVar[frozenset[str]] = frozenset({"parse_sitemap"})
 
     @abstractmethod
     def page_request(self, entry: Entry) -> Request | None:
@@ -68,10 +71,10 @@ class SitemapSpider(HarvesterSpider, ABC):
             if request := self._sitemap(Entry(address, is_sitemap=True), site, level=1):
                 yield request
 
-    def parse_sitemap(self, response: Response, site: str, level: int) -> Iterator[Request]:
+    async def parse_sitemap(self, response: Response, site: str, level: int) -> AsyncIterator[Request]:
         """Requests for what it lists of its own site. Raises ParseError when it is no sitemap."""
         stats = self.crawler.stats
-        sitemap = parse_sitemap(response.body)
+        sitemap: Sitemap = await self.read(parse_sitemap, response.body)
         for entry in sitemap.entries:
             if entry.is_sitemap:
                 request = self._sitemap(entry, site, level + 1)
