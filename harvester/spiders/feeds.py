@@ -163,9 +163,7 @@ class FeedsSpider(PaginationSpider):
         if kept.get("answer") == answer:
             return Listed([], [], kept=kept)
         known = kept.get("repeated", ())
-        read = await self.read(
-            parse.parse_feed, response.body, of.key, kind, self.provenance(response), [*known]
-        )
+        read = await self.read(parse.parse_feed, response.body, of.key, kind, self.provenance(response), [*known])
         repeated = [*dict.fromkeys([*read.repeated, *known])][:MOST_REPEATED]
         if new := len({*read.repeated}.difference(known)):
             self.crawler.stats.inc_value(REPEATED_IDS, new)

@@ -98,7 +98,10 @@ class PaginationSpider(JobSpider):
 
     @abstractmethod
     async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
-        """Reads a page, its costly part by `self.read`. Raises ParseError when it is none. `kept`: what the page before has given, or the last whole look."""
+        """Reads a page, by `self.read`. Raises ParseError when it is none.
+
+        `kept`: what the page before has given, or the last whole look.
+        """
 
     def rule_of(self, of: ListItem) -> Rule:
         """By which a look at this list ends."""

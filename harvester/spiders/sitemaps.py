@@ -14,7 +14,7 @@ from harvester.hosts import without_user
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
-from harvester.parsers.web.sitemap import Entry, parse_sitemap
+from harvester.parsers.web.sitemap import Entry, Sitemap, parse_sitemap
 from harvester.parsers.web.values import is_address
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider

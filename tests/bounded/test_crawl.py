@@ -27,7 +27,8 @@ FINE = {
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Crawled:
-    answers = {path: [Answer(body=body, kind=kind)] for path, (body, kind, *_) in {**COSTLY, **FINE}.items()}
+    costly = {path: [Answer(body=body, kind=kind)] for path, (body, kind, _) in COSTLY.items()}
+    answers = costly | {path: [Answer(body=body, kind=kind)] for path, (body, kind) in FINE.items()}
 
     async def run() -> Crawled:
         async with Site(answers) as site:

@@ -1,16 +1,30 @@
 """How the pages of an endpoint's list lead to each other, in each of the ways that there are."""
 
+import json
 from typing import Any
 
 import pytest
 from scrapy.http import Headers, TextResponse
 
 from harvester.exceptions import ParseError
+from harvester.parsers.web.endpoint import Wanted, read_rows
 from harvester.recheck.stopping import Position
 from harvester.spiders.endpoints.definition import Endpoint
 from harvester.spiders.endpoints.spider import address_of, next_of
 
 URL = "https://api.example.org/prices?shop=1&p=x"
+
+
+def leads_to(pages: dict[str, Any], document: Any, response: TextResponse) -> tuple[str | None, int | None]:
+    """Where a page with this document leads, and how many rows it says there are."""
+    given = endpoint(**pages)
+    read = read_rows(json.dumps({"of": document, "rows": []}).encode(), "", _inside(given.wanted), "")
+    return next_of(given, read.next, response), read.total
+
+
+def _inside(wanted: Wanted) -> Wanted:
+    inside: Any = {name: f"of.{path.strip('/')}" for name in ("next", "total") if (path := getattr(wanted, name))}
+    return wanted._replace(rows="rows", **inside)
 
 
 def endpoint(**pages: Any) -> Endpoint:
@@ -33,7 +47,7 @@ def test_a_page_has_an_address(pages: dict[str, Any], at: Position, address: str
 
 
 @pytest.mark.parametrize(
-    ("pages", "document", "link", "leads_to"),
+    ("pages", "document", "link", "to"),
     [
         ({"by": "cursor", "parameter": "p", "at": "meta.next"}, {"meta": {"next": 7}}, "", "7"),
         ({"by": "cursor", "parameter": "p", "at": "meta.next"}, {"meta": {"next": None}}, "", None),
@@ -44,9 +58,9 @@ def test_a_page_has_an_address(pages: dict[str, Any], at: Position, address: str
         ({"by": "link"}, [], "", None),
     ],
 )
-def test_a_page_leads_to_the_next(pages: dict[str, Any], document: Any, link: str, leads_to: str | None) -> None:
+def test_a_page_leads_to_the_next(pages: dict[str, Any], document: Any, link: str, to: str | None) -> None:
     response = TextResponse(URL, headers=Headers({"Link": link} if link else {}))
-    assert next_of(endpoint(**pages), document, response) == (leads_to, None)
+    assert leads_to(pages, document, response) == (to, None)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +73,11 @@ def test_a_page_leads_to_the_next(pages: dict[str, Any], document: Any, link: st
 )
 def test_a_page_that_leads_elsewhere_is_none(document: Any, said: str) -> None:
     with pytest.raises(ParseError) as refused:
-        next_of(endpoint(by="next", at="next"), document, TextResponse(URL))
+        leads_to({"by": "next", "at": "next"}, document, TextResponse(URL))
     assert said in str(refused.value)
 
 
 def test_how_many_rows_there_are_is_read_where_the_answer_says_it() -> None:
     pages = {"by": "page", "parameter": "p", "total": "meta.total"}
-    assert next_of(endpoint(**pages), {"meta": {"total": 12}}, TextResponse(URL)) == (None, 12)
-    assert next_of(endpoint(**pages), {"meta": {"total": "12"}}, TextResponse(URL)) == (None, None)
+    assert leads_to(pages, {"meta": {"total": 12}}, TextResponse(URL)) == (None, 12)
+    assert leads_to(pages, {"meta": {"total": "12"}}, TextResponse(URL)) == (None, None)

@@ -1,7 +1,7 @@
 """The spider `hostile`: reads whatever it is answered as spiders do, and follows all that it finds."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -64,10 +64,11 @@ class HostileSpider(SitemapSpider):
             timeout = {"download_timeout": SHORT_S} if _name(url) in SLOW else {}
             yield Request(url, errback=self.failed, meta={"trap": url, **timeout})
 
-    def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:
+    async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
         trap = response.meta["trap"]
         if b"xml" in (response.headers.get("Content-Type") or b""):
-            yield from self.parse_sitemap(response, "hostile.example", 1)
+            async for request in self.parse_sitemap(response, "hostile.example", 1):
+                yield request
             yield [self._record(trap)]
         elif b"json" in (response.headers.get("Content-Type") or b""):
             try:

@@ -20,6 +20,7 @@ from harvester.hosts import user_of
 from harvester.items import Found
 from harvester.items.other import check_collection, collection_named
 from harvester.parsers.decoding import decode_text
+from harvester.parsers.web.endpoint import Wanted
 from harvester.parsers.web.rows import check_path
 from harvester.parsers.web.schemas import check_schema, unchecked_formats
 from harvester.recheck.durations import read_duration
@@ -157,6 +158,13 @@ class Endpoint(_Table):
     def variables(self) -> list[str]:
         """Of the environment, that its headers name."""
         return [name for value in self.headers.values() for name in _variables(value)]
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is declared of its answers."""
+        pages = self.pages
+        leads_to = pages.at if pages and pages.by != "link" else ""
+        return Wanted(self.rows, self.pick, self.key, self.json_schema, leads_to, pages.total if pages else "")
 
     def found(self, name: str) -> Found:
         """As an item of a job. Its input is the table, without what has its default."""

@@ -3,11 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+import msgspec
 from msgspec.structs import replace
 from pydantic import Field
 from scrapy import Request
@@ -20,12 +21,11 @@ from harvester.items.other import ItemRecord, collection_type
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, FROM_ENVIRONMENT
 from harvester.outcomes import Outcome
-from harvester.parsers.json_text import read_json
 from harvester.parsers.web import rows as parse
+from harvester.parsers.web.endpoint import Page, Row, Whole, read_rows, read_whole
 from harvester.parsers.web.links import next_link
-from harvester.parsers.web.schemas import canonical, problem_of
 from harvester.pipelines.mongo import unstorable
-from harvester.recheck.stopping import Entry, Position, Rule, digest
+from harvester.recheck.stopping import Entry, Position, Rule
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.endpoints.definition import (
     ENDPOINT,
@@ -145,54 +145,42 @@ class EndpointsSpider(PaginationSpider):
 
     # Answers ----------------------------------------------------------------------------------------------------
 
-    def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
-        endpoint, document = endpoint_of(of.input), read_json(response.body, _content_type(response))
+    async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+        endpoint = endpoint_of(of.input)
         if endpoint.rows:
-            return self._rows(response, endpoint, document, kept)
-        value = parse.at(endpoint.pick, document) if endpoint.pick else document
-        if problem := problem_of(value, endpoint.json_schema):
-            raise ParseError(f"it does not fit the schema: {problem}")
-        now = self._shape(endpoint, [value], kept)
-        raw = canonical(value)
-        version = hashlib.sha256(raw).hexdigest()[:16]
-        item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": value}
-        record = self._record(endpoint, item, raw, response)
+            return await self._rows(response, endpoint, kept)
+        read: Whole = await self.read(read_whole, response.body, _content_type(response), endpoint.wanted)
+        shape = self._shape(endpoint, read.shape, kept, has_rows=True)
+        version = hashlib.sha256(read.raw).hexdigest()[:16]
+        item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": msgspec.json.decode(read.text)}
+        record = self._record(endpoint, item, read.raw, response)
         if unkept := record.reason if isinstance(record, Reject) else unstorable(record.to_document()):
             raise PageFailed(Outcome.INVALID, f"it cannot be kept: {unkept}")
-        return Listed([Entry(DOCUMENT, version)], [record], kept={"shape": [*map(list, now.items())]})
+        return Listed([Entry(DOCUMENT, version)], [record], kept={"shape": [*map(list, shape.items())]})
 
-    def _rows(self, response: Response, endpoint: Endpoint, document: Any, kept: Mapping[str, Any]) -> Listed:
-        rows = parse.rows_at(endpoint.rows, document)
-        written = canonical(rows)
-        answer = hashlib.sha256(written).hexdigest()[:16]
-        leads_to, total = next_of(endpoint, document, response)
-        if endpoint.pages is None and kept.get("answer") == answer:
+    async def _rows(self, response: Response, endpoint: Endpoint, kept: Mapping[str, Any]) -> Listed:
+        known = kept.get("answer", "") if endpoint.pages is None else ""
+        read: Page = await self.read(read_rows, response.body, _content_type(response), endpoint.wanted, known)
+        leads_to = next_of(endpoint, read.next, response)
+        if known == read.answer:
             return Listed([], [], kept=kept)  # nothing of it is new, however many rows there are
-        entries: list[Entry] = []
-        outputs: list[ItemRecord | Reject] = []
-        fits: list[Any] = []
-        problem = ""
-        for row in rows:
-            raw = canonical(row)
-            own = digest(raw.decode())
-            if problem := problem_of(row, endpoint.json_schema) or parse.lack_of(row, endpoint.key):
-                entries.append(Entry(own))
-                outputs.append(Reject(endpoint.collection, problem, "", raw, response.url))
-                continue
-            key = parse.key_of(row, endpoint.key)
-            fits.append(row)
-            entries.append(Entry(key or own, own))
-            outputs.append(self._record(endpoint, _item(row, key), raw, response))
-        if rows and not fits:
-            raise ParseError(f"none of the {len(rows):,} rows is as it should be: {problem}")
-        shape = self._shape(endpoint, fits, kept)
-        return Listed(entries, outputs, leads_to, total, {"shape": [*map(list, shape.items())], "answer": answer})
+        entries = [Entry(row.key or row.version, "" if row.problem else row.version) for row in read.rows]
+        shape = self._shape(endpoint, read.shape, kept, has_rows=bool(read.rows))
+        outputs = _Outputs(read.rows, lambda row: self._of_row(endpoint, row, response))
+        return Listed(
+            entries, outputs, leads_to, read.total, {"shape": [*map(list, shape.items())], "answer": read.answer}
+        )
 
-    def _shape(self, endpoint: Endpoint, rows: Sequence[Any], kept: Mapping[str, Any]) -> parse.Shape:
+    def _of_row(self, endpoint: Endpoint, row: Row, response: Response) -> ItemRecord | Reject:
+        if row.problem:
+            return Reject(endpoint.collection, row.problem, "", row.text, response.url)
+        return self._record(endpoint, _item(msgspec.json.decode(row.text), row.key), row.text, response)
+
+    def _shape(self, endpoint: Endpoint, now: parse.Shape, kept: Mapping[str, Any], *, has_rows: bool) -> parse.Shape:
         """What rows have looked like, with these. Raises ParseError when they are not as before, and no schema says how
         they must be."""
-        before, now = dict(kept.get("shape", ())), parse.shape_of(rows)
-        if rows and endpoint.json_schema is None and (change := parse.shape_change(before, now)):
+        before = dict(kept.get("shape", ()))
+        if has_rows and endpoint.json_schema is None and (change := parse.shape_change(before, now)):
             raise ParseError(f"it is not as before: {change}")
         if new := parse.new_fields(before, now):
             note_new_labels(self.crawler.stats, new)
@@ -208,6 +196,20 @@ class EndpointsSpider(PaginationSpider):
 
 def _content_type(response: Response) -> str:
     return (response.headers.get("Content-Type") or b"").decode("latin-1")
+
+
+class _Outputs(Sequence[Any]):
+    """Makes what is yielded for a row when it is asked for: of most rows of an answer nothing is new."""
+
+    def __init__(self, rows: Sequence[Row], make: Callable[[Row], Any]) -> None:
+        self._rows = rows
+        self._make = make
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._make(self._rows[place])
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _item(row: Any, key: str) -> dict[str, Any]:
@@ -229,25 +231,17 @@ def address_of(endpoint: Endpoint, at: Position) -> str:
     return urlunsplit(parts._replace(query=urlencode([*others, (pages.parameter, at)])))
 
 
-def next_of(endpoint: Endpoint, document: Any, response: Response) -> tuple[str | None, int | None]:
-    """The cursor or address that a page hands out, and the number of rows in all. Raises ParseError."""
+def next_of(endpoint: Endpoint, found: Any, response: Response) -> str | None:
+    """The cursor or address that a page hands out. `found`: what stands where it should. Raises ParseError."""
     pages = endpoint.pages
     if pages is None:
-        return None, None
-    total = parse.at(pages.total, document) if pages.total else None
-    found: Any = None
+        return None
     if pages.by == "link":
         found = next_link([value.decode("latin-1") for value in response.headers.getlist("Link")], response.url)
-    elif pages.at:
-        found = parse.at(pages.at, document)
-        if isinstance(found, (dict, list, bool)):
-            raise ParseError(
-                f"at {pages.at!r} there is nothing that leads to the next page, but {type(found).__name__}"
-            )
     try:
         address = urljoin(response.url, str(found)) if pages.by == "next" and found else found
     except ValueError as error:
         raise ParseError(f"at {pages.at!r} there is no address of the next page: {error}") from None
     if pages.by in ("link", "next") and address and origin_of(str(address)) != origin_of(endpoint.url):
         raise ParseError(f"the next page would be at another site: {address}")
-    return (None if address in (None, "") else str(address)), total if type(total) is int else None
+    return None if address in (None, "") else str(address)
