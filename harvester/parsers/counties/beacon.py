@@ -13,10 +13,11 @@ from lxml.html import HtmlElement
 from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
+from harvester.parsers.counties.beacon_owners import add_owners, is_name, names_owners
 from harvester.parsers.counties.encoding import as_utf8
 from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
-from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, newest_year
 
 KEY = "{0}"
 """Stands in the address of reports for a parcel's number."""
@@ -24,24 +25,15 @@ REPORT = 4
 """The type of pages that are reports."""
 TAX_YEAR, VALUES = "Tax Year", "Values"
 """Columns of a table that has its years above: the year, and what stands there in full, `2025 Working Values`."""
-OWNER, ADDRESS = "OwnerName", "OwnerAddress"
-"""What ids call an owner's name and address, where the page shows no label."""
 _config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
 _is_tool = re.compile(r"radius|in area|area sales|\bmap\b|sketch|photo", re.IGNORECASE).search
 """Titles of modules that say nothing of the parcel."""
-_is_of_owners = re.compile(r"(?:current |primary )?owners?(?: information| info)?", re.IGNORECASE).fullmatch
 _is_of_sales = re.compile("sale|transfer|conveyance", re.IGNORECASE).search
 _is_read = re.compile(r"sale|transfer|conveyance|valu|assess|apprais|market|\btax|payment|bill", re.IGNORECASE).search
 """Titles of modules whose rows become records, so that their cells must be sure."""
-_names_owners = re.compile("owner|summary|parcel|property", re.IGNORECASE).search
-"""Titles of modules in which ids tell the owners."""
-_is_name = re.compile(r"(?:Owner|Deed)Name\d?(?:_|$)").search
-_is_address = re.compile(r"(?:Address\d?|CitySt(?:ate)?Zip|Mailing)$").search
-_other_owner = re.compile("Multiowner|OwnerMultiple|JanuaryOwner").search
 _is_file = re.compile(r"_hlk(?:Name|WebLink)$").search
-_is_of_others = re.compile("tax|mail|contract|bill", re.IGNORECASE).search
-"""Headings above names that are no owners'."""
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
+_has_letter = re.compile(r"[^\W\d_]").search
 _basis = re.compile(r".*\btotal\b.*(\((?:appraised|assessed) \d+%\))", re.IGNORECASE).fullmatch
 _report_of = re.compile(r".*\breport:\s*(\S.*)", re.IGNORECASE | re.DOTALL).fullmatch
 _note = re.compile(r"\s*\(note:[^)]*\)", re.IGNORECASE).sub
@@ -99,7 +91,8 @@ def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
     if key and normalized(key) not in map(normalized, known):
         raise ParseError(f"the parcel {key} was asked for, and the report is that of {parcel_id}")
     years = [values.year(row[0]) or 0 for each in sections if each.header[:1] == [TAX_YEAR] for row in each.rows]
-    return ParcelPage(parcel_id, max(years, default=0), sections, id_label=label, year_label=TAX_YEAR)
+    year = newest_year(sections) or max(years, default=0)
+    return ParcelPage(parcel_id, year, sections, id_label=label, year_label=TAX_YEAR)
 
 
 def _numbers(section: Section) -> list[tuple[int, str, str]]:
@@ -122,8 +115,6 @@ def _modules(page: HtmlElement) -> Iterator[tuple[str, HtmlElement]]:
 def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
     """Of a module: owners, labels with their values, links to files, and a section for each of its tables."""
     first, tables = Section(title), []
-    if _names_owners(title):
-        _add_owners(content, first)
     blocks = [first.pairs]
     for table in content.iter("table"):
         header, rows = _rows(table)
@@ -132,9 +123,8 @@ def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
         else:
             for row in rows:
                 _add_pairs(blocks, row)
-    known = any(label in first.means or labels.plain(label) in labels.OWNERS for label, _ in first.pairs)
-    if _is_of_owners(title) and not known and text_of(content):
-        raise ParseError(f"the module {title} has no owner's name")
+    if names_owners(title):
+        add_owners(content, first)
     for link in content.iter("a"):
         if _is_file(link.get("id") or "") and (address := absolute(url, link.get("href") or "")):
             first.pairs.append((label_of(link), [address]))
@@ -150,7 +140,7 @@ def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElem
 
     A blank label goes on with the lines of the one before.
     """
-    if any(_is_name(each.get("id") or "") for cell in row for each in cell.iter()):
+    if any(is_name(each.get("id") or "") for cell in row for each in cell.iter()):
         return
     for at in range(0, len(row) - 1, 2):
         label = label_of(row[at])
@@ -170,11 +160,17 @@ def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
     for row in table.iter("tr"):
         if next(row.iterancestors("table")) is not table or next(row.iter("table"), None) is not None:
             continue
-        if not rows and len(row) > 1 and all(each.tag == "th" for each in row):
+        if not rows and len(row) > 1 and _is_header(row):
             header = [text.rstrip(":* ") for text in spread(row)]
         elif len(row) > 1:
             rows.append(row)
     return header, rows
+
+
+def _is_header(row: HtmlElement) -> bool:
+    """True for a row of labels above columns; a column without a label may have another kind of cell."""
+    is_head = next(row.iterancestors("thead"), None) is not None
+    return all(each.tag == "th" or (is_head and not text_of(each)) for each in row) and row.find("th") is not None
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
@@ -182,12 +178,16 @@ def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
     bad = next((row for row in rows if len(row) != len(header)), None)
     if bad and _is_read(title):
         raise ParseError(f"a row of {title} has {len(bad)} cells, and its header {len(header)}")
-    years = [found[0] for label in header[1:] if (found := _year(label))]
-    if bad or len(years) < len(header) - 1 or _year(header[0]):
+    if not bad:
+        used = [at for at, label in enumerate(header) if label or any(row[at] for row in rows)]
+        header, rows = [header[at] for at in used], [[row[at] for at in used] for row in rows]
+    years = [found[0] if (found := _year(label)) else "" for label in header]
+    first = next((at for at, year in enumerate(years) if year), 0)
+    if bad or not first or not all(years[first:]) or any(header[at] for at in range(1, first)):
         return _of_sales(title, header, rows) if _is_of_sales(title) else Section(title, [], header, rows)
-    names = [TAX_YEAR, header[0] or VALUES, *_on_basis([row[0] for row in rows])]
-    by_year = ([year, header[at], *(row[at] for row in rows)] for at, year in enumerate(years, 1))
-    return Section(title, [], names, list(by_year))
+    names = _on_basis([next((said for said in reversed(row[:first]) if _has_letter(said)), "") for row in rows])
+    by_year = ([years[at], header[at], *(row[at] for row in rows)] for at in range(first, len(header)))
+    return Section(title, [], [TAX_YEAR, header[0] or VALUES, *names], list(by_year))
 
 
 def _on_basis(names: Sequence[str]) -> list[str]:
@@ -215,36 +215,3 @@ def _of_sales(title: str, header: list[str], rows: list[list[str]]) -> Section:
             for row in rows:
                 row[at : at + 1] = found.groups() if (found := _book_and_page(row[at])) else (row[at], "")
     return section
-
-
-def _add_owners(content: HtmlElement, section: Section) -> None:
-    """Names and addresses that only their ids tell, below headings or none; an address is that of the name before."""
-    said: dict[str, list[str]] = {}
-    heading = role = last = ""
-    owners = 0
-    told: set[HtmlElement] = set()
-    for element in content.iter("strong", "b", "span", "a"):
-        named, lines = element.get("id") or "", lines_of(element)
-        if not lines or not told.isdisjoint(element.iterancestors()):
-            continue
-        if element.tag in ("strong", "b"):
-            if not any(_is_name(each.get("id") or "") for each in element.iter()):
-                heading = label_of(element)
-            continue
-        other = _other_owner(named)
-        if other:
-            label = other[0]
-        elif _is_name(named):
-            label, role = heading or OWNER, heading if _is_of_others(heading) else ""
-            if not role:
-                section.means[label] = "OWNERNAME"
-                owners += last != OWNER
-            last = OWNER
-        elif last and _is_address(named):
-            last = ADDRESS
-            label = ADDRESS if owners == 1 and not role else f"{ADDRESS} of {role or f'owner {owners}'}"
-        else:
-            continue
-        told.add(element)
-        said.setdefault(label, []).extend(lines)
-    section.pairs.extend(said.items())

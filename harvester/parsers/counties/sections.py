@@ -120,14 +120,29 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
     )
 )
 """Words of a section's title -> what labels mean there. The first that fits is taken."""
+_SIZES = frozenset(
+    [
+        *("LANDAREA", "LANDSIZE", "LOTSIZE", "LOTAREA", "PARCELSIZE", "PARCELAREA", "SIZE", "AREA"),
+        *("TOTALLANDAREA", "TOTALAREA"),
+    ]
+)
+"""Labels of a size that may be in acres or in square feet: only what stands beside them tells."""
 _LINES = frozenset([*labels.OWNERS, *labels.SITUS, *labels.LEGAL, *labels.MAILING])
 """Of what is made of several lines."""
+_VALUES = frozenset(label for of in labels.ASSESSMENT.values() for label in of)
+_AMOUNTS = tuple(labels.ASSESSMENT)
 _UNKNOWN, _PARCEL_ID = Label(""), Label("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
+_is_in_acres = re.compile(r"(?<![^\W\d_])(?:acres?|ac)\.?\s*$", re.IGNORECASE).search
 _is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
 _is_of_sales = re.compile("sale|transfer|conveyance|deed history", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
+_is_of_parts = re.compile(
+    r"building|improvement|dwelling|residential|commercial|structure|addition|feature|yard|\bland\b|permit",
+    re.IGNORECASE,
+).search
+"""Titles of sections whose values are those of parts of a parcel."""
 _DESCRIBES = ("owner_names", "situs_address", "use_code", "use_description", "legal_description")
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(ParcelPage).decode
@@ -155,6 +170,20 @@ def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, li
             yield label, [str(sum(filter(None, acres), Decimal(0)))]
         elif labels.plain(label) == "YEARBUILT" and said and said[0]:
             yield label, [said[0]]
+
+
+def newest_year(sections: Iterable[Section]) -> int:
+    """The newest year of which tables of values show an amount; 0 when there is none."""
+    found = 0
+    for section in sections:
+        if section.rows and _is_of_values(section):
+            meanings = [_meaning(section, label).label for label in section.header]
+            amounts = [at for at, label in enumerate(meanings) if label in _VALUES]
+            year = next((at for at, label in enumerate(meanings) if label in labels.PROPERTY["tax_year"]), None)
+            for row in section.rows if year is not None else ():
+                if any(values.money(row[at]) is not None for at in amounts if at < len(row)):
+                    found = max(found, values.year(row[year]) or 0)
+    return found
 
 
 def signature(page: ParcelPage) -> Signature:
@@ -272,6 +301,8 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
     for number, section in enumerate(page.sections):
         for label, lines in section.pairs:
             meaning = _meaning(section, label)
+            if meaning.label in _SIZES and _is_in_acres(" ".join(lines)):
+                meaning = Label("ACRES")
             if not lines or (meaning.label in labels.PARCEL_ID and lines == [page.parcel_id]):
                 continue
             is_of_lines = meaning.label in _LINES
@@ -343,6 +374,8 @@ def _meaning(section: Section, label: str) -> Label:
 def _meaning_below(title: str, label: str) -> Label:
     """The same of its words alone: most pages of a site have the same."""
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
+    if found.label in _VALUES and _is_of_parts(title) and not _is_value_section(title):
+        return Label(f"{labels.plain(title)}{found.label}", found.number)
     for words, meant in _MEANINGS:
         if words.search(title):
             exact = labels.plain(label.replace(".", " "))
@@ -410,10 +443,17 @@ def _differ(first: Sale, second: Sale) -> bool:
 
 
 def _filled(first: CountyRecord, second: CountyRecord) -> CountyRecord:
+    """The first record with what only the second says. Values of a year that they contradict are withheld."""
+    unread = {**second.unread, **first.unread}
+    for name in _AMOUNTS if isinstance(first, Assessment) else ():
+        both = [getattr(first, name), getattr(second, name)]
+        if name not in first.unread and None not in both and both[0] != both[1]:
+            unread[name] = f"{both[0]} and {both[1]}: the page shows several amounts of {getattr(first, 'roll', '')}"
     said = {
         name: getattr(second, name)
         for name in first.__struct_fields__
-        if getattr(first, name) in (None, "") and getattr(second, name) not in (None, "")
+        if getattr(first, name) in (None, "") and getattr(second, name) not in (None, "") and name not in unread
     }
+    said |= dict.fromkeys((name for name in _AMOUNTS if name in unread and hasattr(first, name)), None)
     named = {name: label for name, label in second.labels.items() if name in said}
-    return replace(first, **said, labels={**first.labels, **named})
+    return replace(first, **said, labels={**first.labels, **named}, unread=unread)
