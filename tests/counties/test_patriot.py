@@ -49,7 +49,7 @@ def test_a_card_is_read_with_the_sources_own_labels_and_nothing_of_it_is_dropped
     assert parcel.labels["parcel_id"] == "Property Account Number"
     others = parcel.others
     assert others["Current Property Assessment: Sewer"] == "Town"
-    assert others["Current Property Assessment: Land Area"] == "0.500 acres"
+    assert parcel.labels["acres"] == "Current Property Assessment: Land Area"
     assert others["Current Property Assessment: Xtra Features Value"] == "2,400"
     assert others["Narrative Description: Narrative Description"].endswith("2 bath(s).")
 

@@ -1,7 +1,11 @@
-"""Reads pages of Patriot Properties WebPro: the card of a parcel, and the results of a search."""
+"""Reads pages of Patriot Properties WebPro: the card of a parcel, and the results of a search.
+
+A label stands in a cell of its own before its value, or shares a cell with it, both on one card. A blank label goes on
+with the value above it.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -9,35 +13,58 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import absolute, lines_of, read_page, text_of
-from harvester.parsers.counties.pages import label_of
+from harvester.parsers.counties.html import MOST_COLUMNS, absolute, lines_of, read_page, text_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
 
 ACCOUNT = "Property Account Number"
 REQUIRED = {ACCOUNT: "PROPERTYACCOUNTNUMBER", "Location": "LOCATION", "Owner": "OWNER", "Total Value": "TOTALVALUE"}
 """What every card has -> its label."""
-NARRATIVE = "Narrative Description"
+NARRATIVE, LEGAL = "Narrative Description", "Legal Description"
+"""Titles above a text."""
 _KNOWN = frozenset(
     [
         *REQUIRED.values(),
         *("PARCELID", "OLDPARCELID", "ADDRESS", "CITY", "STATE", "ZIP", "ZONING", "LEGALREFERENCE", "GRANTORSELLER"),
-        *("SALEDATE", "SALEPRICE", "YEAR", "BUILDINGVALUE", "XTRAFEATURESVALUE", "LANDAREA", "LANDVALUE"),
+        *(
+            "SALEDATE",
+            "SALEPRICE",
+            "YEAR",
+            "VALUEYEAR",
+            "FISCALYEAR",
+            "LANDAREA",
+            "PROPERTYTYPE",
+            "LANDUSE",
+            "DISTRICT",
+        ),
+        *("BUILDINGVALUE", "XTRAFEATURESVALUE", "YARDITEMSVALUE", "LANDVALUE", "ASSESSEDVALUE", "NEIGHBORHOOD"),
     ]
 )
 """Labels that a cell is known by. Another one is known by its place between those."""
 _is_account = re.compile(r"[0-9]{1,15}").fullmatch
+_is_of_card = re.compile(r"card\s+(\d+)\s+value", re.IGNORECASE).fullmatch
+_is_of_parcel = re.compile(r"total(?:\s+parcel)?(?:\s+value)?|parcel\s+value", re.IGNORECASE).fullmatch
+_card_of = re.compile(r"card\s+(\d+)\s+of\s+(\d+)", re.IGNORECASE).fullmatch
 _says_nothing = re.compile(r"no (?:records?|results?|matches|properties|parcels)\b", re.IGNORECASE).search
 _MEANS = {
     "PROPERTYACCOUNTNUMBER": "PARID",
     "LOCATION": "SITUSADDRESS",
     "LEGALREFERENCE": "INSTRUMENTNO",
     "GRANTORSELLER": "GRANTOR",
+    "ADDRESS": "MAILINGADDRESS",
+    "CITY": "MAILINGCITY",
+    "STATE": "MAILINGSTATE",
+    "ZIP": "MAILINGZIP",
+    "YEAR": "TAXYEAR",
+    "VALUEYEAR": "TAXYEAR",
+    "FISCALYEAR": "TAXYEAR",
 }
 """Labels -> what they say, as the lists of labels have it."""
+_NUMBERS = frozenset(["Parcel ID", "Old Parcel ID", ACCOUNT])
+"""Labels of numbers, in which blanks mean something."""
 _TOLD = {
-    "classified as": ("USEDESC", re.compile(r"classified as (.+?) with ").search),
+    "classified as": ("USEDESC", re.compile(r"classified as (.+?)\s*(?: with |[.,]|$)").search),
     "built about": ("YEARBUILT", re.compile(r"built about (\d{4})").search),
-    "acres of land": ("ACRES", re.compile(r"contains ([\d.,]+) acres of land").search),
+    "acres of land": ("ACRES", re.compile(r"contains ([\d.,]+) acres of land", re.IGNORECASE).search),
 }
 """What the narrative says, by the words that it stands beside."""
 
@@ -71,7 +98,8 @@ def read_card(body: bytes) -> ParcelPage | None:
         shown = ", ".join([label for section in sections for label, _ in section.pairs][:MOST_LABELS_NAMED])
         raise ParseError(f"the card of the parcel lacks: {', '.join(lacking)}; there is {shown or 'no label at all'}")
     account = " ".join(said[REQUIRED[ACCOUNT]])
-    return ParcelPage(account, 0, sections, id_label=ACCOUNT) if account else None
+    is_blank = not any(said.get(label) for label in ("LOCATION", "OWNER", "PARCELID"))
+    return ParcelPage(account, 0, sections, id_label=ACCOUNT) if account and not is_blank else None
 
 
 def read_results(body: bytes) -> Results:
@@ -96,20 +124,136 @@ def read_results(body: bytes) -> Results:
 def _sections(page: HtmlElement) -> list[Section]:
     """A row with one text is the title of those that follow it."""
     sections = [Section("Parcel")]
-    for row in page.iter("tr"):
-        cells = [each for each in row if each.tag in ("td", "th") and each.find(".//tr") is None]
-        texts = [each for each in cells if text_of(each)]
-        if len(texts) == 1 and labels.plain(label_of(texts[0])) not in _KNOWN:
-            shown = text_of(texts[0])
-            if sections[-1].title == NARRATIVE:
-                _read_narrative(sections[-1], shown)
+    title_row: HtmlElement | None = None
+    columns = _Columns()
+    for row in page.iter("tr", "td"):
+        if row.tag == "td" and row.getparent() is not None and row.getparent().tag == "tr":
+            continue  # not a cell that stands in no row
+        parts = row if row.tag == "tr" else [row]
+        cells = [each for each in parts if each.tag in ("td", "th") and each.find(".//tr") is None]
+        texts = [shown for each in cells if (shown := " ".join(text_of(each).split()))]
+        if any(map(_is_of_card, texts)):
+            columns.begin(cells)
+        elif found := next(filter(None, map(_card_of, texts)), None):
+            columns.card, columns.cards = int(found[1]), int(found[2])
+        elif len(texts) == 1 and not any(map(_starts_with_label, cells)):
+            is_text = title_row is not None and _is_below(row, title_row)
+            if is_text and sections[-1].title == NARRATIVE:
+                _read_narrative(sections[-1], texts[0])
+            elif is_text and sections[-1].title == LEGAL:
+                sections[-1].pairs.append((LEGAL, texts))
             else:
-                sections.append(Section(label_of(texts[0])))
-            continue
-        if any(labels.plain(label_of(each)) == REQUIRED[ACCOUNT] for each in texts):
-            sections.append(Section(sections[0].title))  # what comes is said of that account
-        _add_pairs(sections[-1], cells)
+                sections.append(Section(texts[0].rstrip(":* ")))
+                title_row = row
+        else:
+            if any(_label(each) == ACCOUNT for each in cells):
+                sections.append(Section(sections[0].title))  # what comes is said of that account
+            columns.add_row(sections[-1], cells)
     return [section for section in sections if section.pairs]
+
+
+def _is_below(row: HtmlElement, title: HtmlElement) -> bool:
+    """True for the row behind that of the title, or one within it."""
+    return any(each.getprevious() is title for each in (row, *row.iterancestors("tr")))
+
+
+class _Columns:
+    """The pairs of a table's rows, and which of its columns are of one card of a parcel that has several."""
+
+    def __init__(self) -> None:
+        self.card = self.cards = 1
+        self._of_card: range = range(0)
+        self._of_parcel: range = range(0)
+        self._above: dict[int, list[str]] = {}
+        """Column -> the value that stands there in the row above."""
+        self._table: HtmlElement | None = None
+
+    def begin(self, cells: Sequence[HtmlElement]) -> None:
+        """The row above values, with `Card 1 Value` and maybe `Total Parcel Value`."""
+        self._of_card = self._of_parcel = range(0)
+        for at, end, cell in _placed(cells):
+            if _is_of_card(shown := " ".join(text_of(cell).split())):
+                self._of_card = range(at, end)
+            elif _is_of_parcel(shown):
+                self._of_parcel = range(at, end)
+
+    def add_row(self, section: Section, cells: Sequence[HtmlElement]) -> None:
+        """Adds the pairs of a row. An amount of one card of several is not that of the parcel."""
+        if not cells:
+            return
+        table = next(cells[0].iterancestors("table"), None)
+        if table is not self._table:
+            self._table, self._above = table, {}
+        placed, number, name = list(_placed(cells)), 0, ""
+        while number < len(placed):
+            at, _, cell = placed[number]
+            label, lines = _label(cell), _value(cell)
+            beside = placed[number + 1][2] if number + 1 < len(placed) else None
+            number += 1
+            if at in self._of_parcel and name and not _starts_with_label(cell):
+                label, lines = name, lines_of(cell)
+            elif not lines and beside is not None and not _starts_with_label(beside):
+                lines = lines_of(beside)
+                number += 1
+            name = label or name
+            lines = [" ".join(line.split()) if label not in _NUMBERS else line for line in lines or []]
+            if not label and lines and at in self._above:
+                self._above[at].extend(lines)
+            elif label or lines:
+                self._add(section, at, label, lines)
+                self._above[at] = lines
+
+    def _add(self, section: Section, at: int, label: str, lines: list[str]) -> None:
+        if at in self._of_card and len(lines) == 1 and labels.plain(label).endswith("VALUE"):
+            if self._of_parcel:
+                label = f"Card {self.card} Value: {label}"
+            elif self.cards > 1:
+                lines = [f"{lines[0]} of card {self.card} of {self.cards}"]
+        section.pairs.append((label, lines))
+        if meant := _MEANS.get(labels.plain(label)):
+            section.means[label] = meant
+
+
+def _placed(cells: Sequence[HtmlElement]) -> Iterator[tuple[int, int, HtmlElement]]:
+    """Each cell with its first column, and the one behind its last."""
+    at = 0
+    for cell in cells:
+        end = at + min(max(values.whole(cell.get("colspan")) or 1, 1), MOST_COLUMNS)
+        yield at, end, cell
+        at = end
+
+
+def _starts_with_label(cell: HtmlElement) -> bool:
+    return labels.plain(_label(cell)) in _KNOWN
+
+
+def _label(cell: HtmlElement) -> str:
+    """The text of a cell, or of its first part if that is a known label."""
+    whole = " ".join(text_of(cell).split()).rstrip(":* ")
+    if labels.plain(whole) in _KNOWN:
+        return whole
+    first = _first_part(cell)
+    return first if labels.plain(first) in _KNOWN else whole
+
+
+def _value(cell: HtmlElement) -> list[str] | None:
+    """The lines behind the label of a cell; None when it has no known label, or nothing behind it."""
+    first = _first_part(cell)
+    whole = "".join(cell.itertext()).strip(" \t\r\n")
+    if labels.plain(first) not in _KNOWN or (labels.plain(whole) == labels.plain(first) and "\xa0" not in whole):
+        return None
+    found = re.match(r"[\s\xa0]*" + r"\s+".join(map(re.escape, first.split())) + r"[\s\xa0:*]*", text_of(cell))
+    lines = lines_of(cell)
+    if lines and " ".join(lines[0].split()).rstrip(":* ") == first:
+        return lines[1:]
+    rest = text_of(cell)[found.end() :] if found else ""
+    return [rest] if rest else []
+
+
+def _first_part(cell: HtmlElement) -> str:
+    """The first text in a cell, up to a colon or a blank that keeps words together."""
+    shown = next((text for text in cell.itertext() if text.strip()), "")
+    return " ".join(re.split(r"[:\xa0]", shown.strip(), maxsplit=1)[0].split())
 
 
 def _read_narrative(section: Section, shown: str) -> None:
@@ -118,17 +262,3 @@ def _read_narrative(section: Section, shown: str) -> None:
         if found := search(shown):
             section.pairs.append((words, [found[1]]))
             section.means[words] = meant
-
-
-def _add_pairs(section: Section, cells: Sequence[HtmlElement]) -> None:
-    at = 0
-    while at < len(cells):
-        label = label_of(cells[at])
-        beside = cells[at + 1] if at + 1 < len(cells) else None
-        if beside is not None and labels.plain(label_of(beside)) in _KNOWN:
-            beside = None
-        at += 1 if beside is None else 2
-        if label or (beside is not None and text_of(beside)):
-            section.pairs.append((label, [] if beside is None else lines_of(beside)))
-            if meant := _MEANS.get(labels.plain(label)):
-                section.means[label] = meant

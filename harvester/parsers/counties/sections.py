@@ -174,16 +174,15 @@ def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, li
 
 def newest_year(sections: Iterable[Section]) -> int:
     """The newest year of which tables of values show an amount; 0 when there is none."""
-    found = 0
+    found = [0]
     for section in sections:
-        if section.rows and _is_of_values(section):
-            meanings = [_meaning(section, label).label for label in section.header]
-            amounts = [at for at, label in enumerate(meanings) if label in _VALUES]
-            year = next((at for at, label in enumerate(meanings) if label in labels.PROPERTY["tax_year"]), None)
-            for row in section.rows if year is not None else ():
-                if any(values.money(row[at]) is not None for at in amounts if at < len(row)):
-                    found = max(found, values.year(row[year]) or 0)
-    return found
+        meanings = [_meaning(section, label).label for label in section.header] if _is_of_values(section) else []
+        years = [at for at, label in enumerate(meanings) if label in labels.PROPERTY["tax_year"]]
+        amounts = [at for at, label in enumerate(meanings) if label in _VALUES]
+        for row in section.rows if years else ():
+            if any(values.money(row[at]) is not None for at in amounts if at < len(row)):
+                found.append(values.year(row[years[0]]) or 0)
+    return max(found)
 
 
 def signature(page: ParcelPage) -> Signature:
