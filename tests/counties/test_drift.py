@@ -34,7 +34,7 @@ from harvester.parsers.counties.sections import ParcelPage, joined, records_of, 
 from harvester.parsers.counties.table import Rows, Source
 from harvester.parsers.counties.vgsi_records import read_card
 from harvester.sites.property import Platform
-from harvester.spiders.counties.witness import Witnesses
+from harvester.spiders.counties.witness import Doubt, Witnesses
 from harvester.spiders.labels import NEW_LABELS
 from tests.counties.conftest import SITE
 from tests.counties.drifts import CHANGES, DRIFTING
@@ -71,10 +71,9 @@ class Crawl:
         """What is stored of a parcel, but for its labels. Raises ParseError."""
         self.asked += 1
         signature, read = self.card(parcel_id, changes)
-        asked = self.witnesses.ask(page(), parcel_id, signature, doubt)
-        if asked:
-            return self.read(asked[0], changes, asked[1])
-        return [replace(record, raw=b"", labels={}) for record in read.records]
+        check = self.witnesses.check(page(), parcel_id, signature, read.records, doubt)
+        stored = [replace(record, raw=b"", labels={}) for record in read.records] if check.is_right else []
+        return stored + (self.read(check.asks[0], changes, check.asks[1]) if check.asks else [])
 
     def misread(self, parcels: Iterable[str], changes: Changes) -> list[str]:
         """Why parcels were not stored; empty for those that were, as they are."""
@@ -88,6 +87,15 @@ class Crawl:
             assert stored == [replace(record, raw=b"", labels={}) for record in self.card(parcel, {})[1].records]
             said.append("")
         return said
+
+
+def ask(witnesses: Witnesses, card: Request, parcel_id: str, look: Signature, doubt: list[Any] | None) -> Any:
+    """Which parcel is asked for in place of a card that is stored, and the doubt about it; None: it is stored."""
+    check = witnesses.check(card, parcel_id, look, [], doubt)
+    if check.is_right and check.asks:  # a control parcel by turns: it is as before
+        control, about = check.asks
+        witnesses.check(page(), control, frozenset(Doubt(*about).shown), [], about)
+    return None if check.is_right else check.asks
 
 
 def page(job: str = "job") -> Request:
@@ -232,16 +240,16 @@ async def test_labels_that_are_new_and_no_sign_of_another_layout_are_told_of(rea
     crawl, left = copy(read_town[0]), read_town[1]
     more = {"<dl>": '<dl><dt><span id="a_lblFloodLabel">Flood 2025</span></dt><dd><span id="a_lblFlood">AE</span></dd>'}
     signature, _ = crawl.card(left[0], more)
-    assert crawl.witnesses.ask(page(), left[0], signature, [left[0], sorted(signature)]) is None
+    assert ask(crawl.witnesses, page(), left[0], signature, [left[0], sorted(signature)]) is None
     assert crawl.stats.get_value(NEW_LABELS) == ["Flood YEAR [Flood]"]
-    assert crawl.witnesses.ask(page(), left[0], signature, None) is None, "it is known from then on"
+    assert ask(crawl.witnesses, page(), left[0], signature, None) is None, "it is known from then on"
 
 
 def test_a_card_that_changes_while_its_witness_is_asked_is_in_doubt_again(read_town: Site) -> None:
     crawl, (pid, *_) = copy(read_town[0]), read_town[1]
     first, _ = crawl.card(pid, {})
     second, _ = crawl.card(pid, {"<th>Owner</th>": "<th>Sale Price</th>", "<th>Sale Price</th>": "<th>Owner</th>"})
-    asked = crawl.witnesses.ask(page(), pid, second, [pid, sorted(first)])
+    asked = ask(crawl.witnesses, page(), pid, second, [pid, sorted(first)])
     assert asked
     assert asked[0] != pid, "it is not taken: the witness is asked"
 
@@ -251,12 +259,12 @@ def test_what_is_known_of_a_job_is_not_known_of_another_and_begins_anew_when_the
 ) -> None:
     crawl, (pid, *_) = copy(read_town[0]), read_town[1]
     strange = signature_of([("Something else", "1")])
-    asked = crawl.witnesses.ask(page(), pid, strange, None)
+    asked = ask(crawl.witnesses, page(), pid, strange, None)
     assert asked
     assert asked[1][0] == pid
-    assert crawl.witnesses.ask(page("another"), pid, strange, None) is None
+    assert ask(crawl.witnesses, page("another"), pid, strange, None) is None
     crawl.witnesses.forget(page())
-    assert crawl.witnesses.ask(page(), pid, strange, None) is None
+    assert ask(crawl.witnesses, page(), pid, strange, None) is None
 
 
 def test_while_a_site_is_changed_its_witness_is_asked_once_and_cards_without_what_changed_are_no_proof(
@@ -265,21 +273,21 @@ def test_while_a_site_is_changed_its_witness_is_asked_once_and_cards_without_wha
     lot, sold = signature_of([("Owner", "A")]), signature_of([("Owner", "A"), ("Sale", "2024-01-31")])
     changed, witnesses = signature_of([("Owner", "A"), ("Sale", "$1")]), Crawl(read_town[0].card).witnesses
     for number in range(2 * LEARNT):
-        assert witnesses.ask(page(), str(number), sold if number % 2 else lot, None) is None
-    asked = witnesses.ask(page(), "x", changed, None)
+        assert ask(witnesses, page(), str(number), sold if number % 2 else lot, None) is None
+    asked = ask(witnesses, page(), "x", changed, None)
     assert asked
     with pytest.raises(ParseError, match="which was read before"):
-        witnesses.ask(page(), asked[0], changed, asked[1])
+        ask(witnesses, page(), asked[0], changed, asked[1])
     for number in range(5):
         card = page()
-        assert witnesses.ask(card, f"lot {number}", lot, None) is None
+        assert ask(witnesses, card, f"lot {number}", lot, None) is None
         assert card.meta[NO_PROOF]
         with pytest.raises(ParseError, match="which was read before"):
-            witnesses.ask(page(), f"sold {number}", changed, None)
+            ask(witnesses, page(), f"sold {number}", changed, None)
     card = page()
-    assert witnesses.ask(card, "y", sold, None) is None
+    assert ask(witnesses, card, "y", sold, None) is None
     assert NO_PROOF not in card.meta
-    assert witnesses.ask(page(), "x", changed, None) == asked, "the site was as before meanwhile"
+    assert ask(witnesses, page(), "x", changed, None) == asked, "the site was as before meanwhile"
 
 
 def test_a_label_that_only_some_have_is_missed_when_so_many_in_a_row_lack_it_as_would_be_no_chance() -> None:

@@ -3,6 +3,9 @@
 A card that lacks a label may be that of a parcel without a building, or the first one of a site that has renamed it.
 The card alone does not tell. Another one does that had the label before, and is asked for once more: the witness. A
 table names all its columns each time, and needs none.
+
+What the labels mean may change, too. Control parcels tell: the first ones of a job, of which one is asked for again
+every few pages, and whenever facts are spread otherwise than before.
 """
 
 import re
@@ -12,6 +15,7 @@ from typing import Any, NamedTuple
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import values
+from harvester.parsers.counties.facts import Distribution, Facts
 
 Signature = frozenset[str]
 """Labels of a page, and of those with a value what kind of value it is: `Total`, `Total (a number)`."""
@@ -29,6 +33,12 @@ LEAST_VALUES = 5
 """In a column of a page, by which its kind is judged."""
 LOOKED_AT = 20
 """Rows of a page."""
+CONTROL_EVERY = 12
+"""Pages that are stored until a control parcel is asked for again."""
+MAX_UNPROVEN = 20
+"""Pages that are stored since a control parcel was as before; no other one is until then."""
+MAX_CONTROLS = 3
+"""Parcels, by turns."""
 _is_said = re.compile("[^\\W0]").search
 """Not 0, --, 00/00/0000."""
 _of_a_value = re.compile(r"(.*) \((?:a number|a date|text)\)").fullmatch
@@ -66,12 +76,104 @@ def difference(before: Iterable[str], now: Signature) -> str:
     return f"lacks {_named(lost)}" + (f", and has {_named(new)}" if new else "")
 
 
+class Known(NamedTuple):
+    """What the card of a control parcel was like when it was stored."""
+
+    parcel_id: str
+    look: Signature
+    facts: Facts
+
+
+class Controls:
+    """What the cards of a job say, as far as this process has read them, and which of it is known to be right."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Known] = {}
+        """The first parcels of the job."""
+        self._turn = 0
+        self._spread = Distribution()
+        self._unproven: list[tuple[str, Facts]] = []
+        """Parcels that were stored since a control parcel was as before."""
+        self._proven = 0
+        """How many were stored before those."""
+        self._asked = 0
+        """How many were stored when a control parcel was asked for last."""
+        self._changed: Known | None = None
+        """The control parcel that was not as before, until another one tells whether the site has changed."""
+        self.doubt = ""
+        """What was said of the values of control parcels that were not as before; until one is."""
+
+    @property
+    def stored(self) -> int:
+        return self._proven + len(self._unproven)
+
+    @property
+    def unproven(self) -> list[str]:
+        """Parcels that were stored since a control parcel was as before."""
+        return [parcel_id for parcel_id, _ in self._unproven]
+
+    @property
+    def is_due(self) -> bool:
+        """True when a control parcel is to be asked for beside the pages that are stored."""
+        return self.stored - self._asked >= CONTROL_EVERY
+
+    def why_strange(self, facts: Facts) -> str:
+        """Why a page must not be stored before a control parcel was asked for; else empty."""
+        if self.doubt:
+            return self.doubt
+        if len(self._unproven) >= MAX_UNPROVEN:
+            return f"{len(self._unproven)} were stored since"
+        return self._spread.why_strange(facts)
+
+    def next(self, other_than: str = "") -> Known | None:
+        """The control parcel whose turn it is."""
+        known = [each for each in self._known.values() if each.parcel_id != other_than]
+        self._turn += 1
+        self._asked = self.stored
+        return known[self._turn % len(known)] if known else None
+
+    def store(self, page: Known) -> None:
+        """Takes note of a page that is stored."""
+        if len(self._known) < MAX_CONTROLS:
+            self._known.setdefault(page.parcel_id, page)
+        self._spread.store(page.facts)
+        self._unproven.append((page.parcel_id, page.facts))
+        if self.stored <= LEARNT:
+            self._spread.learn([page.facts])
+
+    def are_as_before(self, until: int) -> None:
+        """A control parcel is; when it was asked for, so many pages were stored."""
+        self.doubt = ""
+        right = self._unproven[: max(0, until - self._proven)]
+        self._spread.learn(facts for at, (_, facts) in enumerate(right, self._proven) if at >= LEARNT)
+        del self._unproven[: len(right)]
+        self._proven += len(right)
+        if self._changed:
+            self._known[self._changed.parcel_id] = self._changed
+            self._changed = None
+
+    def allow(self, facts: Facts) -> None:
+        """A page was strange, and the control parcels are as before."""
+        self._spread.allow(facts)
+
+    def is_changed(self, page: Known) -> None:
+        """A control parcel is not as before; another one will tell whether the site has changed."""
+        self._changed = page
+
+    def have_changed(self, said: str) -> None:
+        """Control parcels are not as before."""
+        self.doubt, self._changed = said, None
+
+
 class Pages:
     """What the cards of a job looked like, as far as this process has read them."""
 
     def __init__(self) -> None:
+        self.controls = Controls()
         self.witness, self.shown = "", Signature()
         """The parcel whose card says most, and what it looked like."""
+        self.facts: Facts = {}
+        """What it said."""
         self.changed = ""
         """What was said of the witness when it was asked last and was not as before; until a page is."""
         self._lost = Signature()
@@ -89,7 +191,7 @@ class Pages:
         is_new = len(self._had) < MOST_KNOWN and not page <= self._had.keys()
         return is_new or any(map(self._is_missed, self._had.keys() - page))
 
-    def learn(self, parcel_id: str, page: Signature, *, is_right: bool) -> list[str]:
+    def learn(self, parcel_id: str, page: Signature, facts: Facts | None = None, *, is_right: bool) -> list[str]:
         """Takes a page as one of the site's. Returns its new labels. `is_right`: the witness has been asked."""
         new = [each for each in _labels(page - self._had.keys()) if not _of_a_value(each)]
         is_known = self._read >= LEARNT
@@ -99,12 +201,17 @@ class Pages:
         self._had.update(page)
         self._last.update(dict.fromkeys(self._had if is_right else page, self._read))
         if len(page) > len(self.shown):
-            self.witness, self.shown = parcel_id, page
+            self.witness, self.shown, self.facts = parcel_id, page, facts or {}
+        self.controls.store(Known(parcel_id, page, facts or {}))
         return new if is_known else []
 
     def has_changed(self, said: str, lost: Signature) -> None:
         """The witness was not as before. `lost`: what of it was not there."""
         self.changed, self._lost = said, lost
+
+    def shows_lost(self, page: Signature) -> bool:
+        """True if a page has all that the witness had lost."""
+        return self._lost <= page
 
     def is_as_before(self) -> None:
         """It is, or another page has what was lost."""

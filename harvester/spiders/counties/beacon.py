@@ -77,11 +77,13 @@ class BeaconSpider(PlatformSpider):
         page = parse.read_report(response.body, parcel_id, response.url)
         if page is None:
             yield from self._missing(response, parcel_id, doubt)
-        elif asked := self.witnesses.ask(response, parcel_id, signature(page), doubt):
-            yield self._report(template, *asked)
-        else:
-            found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
+            return
+        found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
+        check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
+        if check.is_right:
             yield [*found.records, *found.rejects]
+        if check.asks:
+            yield self._report(template, *check.asks)
 
     @errback
     def report_failed(self, failure: Failure) -> Iterator[Said]:

@@ -53,7 +53,7 @@ class DevnetSpider(SearchingSpider):
         elif not _is_of(page, parcel_id):
             raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
         else:
-            yield self._read(response, page, parcel_id, doubt)
+            yield from self._read(response, page, parcel_id, doubt)
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
@@ -63,12 +63,14 @@ class DevnetSpider(SearchingSpider):
             asked = request.cb_kwargs
             yield self._search(self.jurisdiction_of(request), PARCEL, asked["parcel_id"], asked["doubt"])
 
-    def _read(self, response: Response, page: ParcelPage, parcel_id: str, doubt: list[Any] | None) -> Any:
+    def _read(self, response: Response, page: ParcelPage, parcel_id: str, doubt: list[Any] | None) -> Iterator[Any]:
         jurisdiction = self.jurisdiction_of(response)
         found = records_of(page, jurisdiction.source, self.provenance(response))
-        if asked := self.witnesses.ask(response, parcel_id, signature(page), doubt):
-            return self._view(jurisdiction, *asked)
-        return [*found.records, *found.rejects]
+        check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
+        if check.is_right:
+            yield [*found.records, *found.rejects]
+        if check.asks:
+            yield self._view(jurisdiction, *check.asks)
 
     def _view(self, jurisdiction: Jurisdiction, parcel_id: str, doubt: list[Any] | None = None) -> Request:
         return Request(
@@ -96,7 +98,7 @@ class DevnetSpider(SearchingSpider):
             page = parse.read_parcel(response.body, response.url)
             if not page or not _is_of(page, key):
                 raise ParseError(f"the search finds the parcel {key}, and its page says nothing of it")
-            yield self._read(response, page, key, doubt)
+            yield from self._read(response, page, key, doubt)
         elif doubt and Doubt(*doubt).shown:
             yield self.witness_gone(response, self.item_of(response).id, key)
         else:

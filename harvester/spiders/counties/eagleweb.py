@@ -78,14 +78,14 @@ class EaglewebSpider(SearchingSpider):
             read = msgspec.to_builtins(page)
             yield self._account(jurisdiction, number, doubt, read)
         else:
-            yield self._read(response, number, page, doubt)
+            yield from self._read(response, number, page, doubt)
 
     def parse_transactions(
         self, response: Response, number: str, doubt: list[Any] | None, read: dict[str, Any]
     ) -> Iterator[Any]:
         """The records of a treasurer's account, whose first page is `read`."""
         page = joined(msgspec.convert(read, ParcelPage), [parse.read_transactions(response.body, number)])
-        yield self._read(response, number, page, doubt)
+        yield from self._read(response, number, page, doubt)
 
     @errback
     def account_failed(self, failure: Failure) -> Iterator[Any]:
@@ -95,12 +95,14 @@ class EaglewebSpider(SearchingSpider):
             asked = request.cb_kwargs
             yield self._search(self.jurisdiction_of(request), PARCEL, asked["number"], asked["doubt"])
 
-    def _read(self, response: Response, number: str, page: ParcelPage, doubt: list[Any] | None) -> Any:
+    def _read(self, response: Response, number: str, page: ParcelPage, doubt: list[Any] | None) -> Iterator[Any]:
         jurisdiction = self.jurisdiction_of(response)
         found = records_of(page, jurisdiction.source, self.provenance(response))
-        if asked := self.witnesses.ask(response, number, signature(page), doubt):
-            return self._account(jurisdiction, *asked)
-        return [*found.records, *found.rejects]
+        check = self.witnesses.check(response, number, signature(page), found.records, doubt)
+        if check.is_right:
+            yield [*found.records, *found.rejects]
+        if check.asks:
+            yield self._account(jurisdiction, *check.asks)
 
     def _account(
         self,

@@ -104,11 +104,20 @@ class EsearchSpider(SearchingSpider):
             yield self._unknown(response, self.item_of(response).id, parcel_id, doubt)
         elif normalized(page.parcel_id) != normalized(parcel_id):
             raise ParseError(f"the parcel {parcel_id} was asked for, and the page is that of {page.parcel_id}")
-        elif asked := self.witnesses.ask(response, parcel_id, signature(page), doubt):
-            yield self._view(jurisdiction, *asked)
-        elif self.arguments_of(response).taxes:
+        else:
+            found = records_of(page, jurisdiction.source, self.provenance(response))
+            check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
+            if check.is_right:
+                yield self._rest(response, page, parcel_id)
+            if check.asks:
+                yield self._view(jurisdiction, *check.asks)
+
+    def _rest(self, response: Response, page: ParcelPage, parcel_id: str) -> Any:
+        """The records of a parcel, or what leads to the taxes that are due for it."""
+        jurisdiction = self.jurisdiction_of(response)
+        if self.arguments_of(response).taxes:
             asked_for = urlencode({"id": parcel_id, "year": page.tax_year})
-            yield Request(
+            return Request(
                 f"{jurisdiction.page('Property/GetPropertyTaxDueModalResult')}?{asked_for}",
                 self.parse_taxes,
                 errback=self.taxes_failed,
@@ -117,8 +126,7 @@ class EsearchSpider(SearchingSpider):
                 priority=BEGUN,
                 dont_filter=True,
             )
-        else:
-            yield self._read(response, page, response.url)
+        return self._read(response, page, response.url)
 
     def parse_taxes(self, response: Response, read: dict[str, Any], url: str) -> Iterator[Any]:
         """The records of a parcel. `read` is what its page says, at `url`."""

@@ -163,11 +163,7 @@ class IasworldSpider(SessionSpider):
         else:
             whole = joined(read[0], read[1:])
             found = records_of(whole, jurisdiction.source, self.provenance(page))
-            if asked := self.witnesses.ask(page, wanted.key, signature(whole), wanted.doubt):
-                yield self.begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1]))
-            else:
-                yield [*found.records, *found.rejects]
-                self.end(page)
+            yield from self.checked(page, wanted, wanted.key, signature(whole), found)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
         if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:

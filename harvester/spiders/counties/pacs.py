@@ -81,11 +81,7 @@ class PacsSpider(SessionSpider):
             raise ParseError(f"the property {property_id} was asked for, and the page is that of {page.parcel_id}")
         else:
             found = records_of(page, jurisdiction.source, self.provenance(response))
-            if asked := self.witnesses.ask(response, property_id, signature(page), wanted.doubt):
-                yield self.begin(jurisdiction, wanted._replace(key=asked[0], doubt=asked[1], replays=0))
-            else:
-                yield [*found.records, *found.rejects]
-                self.end(response)
+            yield from self.checked(response, wanted, property_id, signature(page), found)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
         if outcome in _GONE and request.cb_kwargs.get("is_found") is False:

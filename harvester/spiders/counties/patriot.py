@@ -84,11 +84,7 @@ class PatriotSpider(SessionSpider):
             raise ParseError(f"the account {wanted.key} was asked for, and the card is that of {card.parcel_id}")
         else:
             found = records_of(card, jurisdiction.source, self.provenance(response))
-            if asked := self.witnesses.ask(response, wanted.key, signature(card), wanted.doubt):
-                yield self.begin(jurisdiction, wanted._replace(key=asked[0], replays=0, doubt=asked[1]))
-            else:
-                yield [*found.records, *found.rejects]
-                self.end(response)
+            yield from self.checked(response, wanted, wanted.key, signature(card), found)
 
     # Searches ---------------------------------------------------------------------------------------------------
 

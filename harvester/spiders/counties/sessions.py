@@ -14,6 +14,8 @@ from harvester.jobs.documents import JobItem
 from harvester.meta import SESSION_CHAIN, STEP
 from harvester.middlewares.identities import end_chain
 from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties.drift import Signature
+from harvester.parsers.counties.table import Rows
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import SearchingSpider
@@ -76,6 +78,19 @@ class SessionSpider(SearchingSpider, ABC):
         if outcome in (Outcome.NOT_FOUND, Outcome.GONE):
             yield self.site_is_gone(request, f"there is no {request.url}")
         self.end(request)
+
+    def checked(
+        self, page: Response | Request, search: Search, parcel_id: str, look: Signature, found: Rows
+    ) -> Iterator[Any]:
+        """The records of a parcel, if its card is right, and the request that finds out whether it is."""
+        check = self.witnesses.check(page, parcel_id, look, found.records, search.doubt)
+        if check.is_right:
+            yield [*found.records, *found.rejects]
+        if check.asks:
+            parcel_id, doubt = check.asks
+            yield self.begin(self.jurisdiction_of(page), search._replace(key=parcel_id, replays=0, doubt=doubt))
+        else:
+            self.end(page)
 
     def nothing(self, page: Response | Request, search: Search, jurisdiction: Jurisdiction) -> Iterator[Said]:
         """Nothing is found by it."""

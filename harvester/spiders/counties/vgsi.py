@@ -94,10 +94,11 @@ class VgsiSpider(SearchingSpider):
         (shown,) = read.parcel_ids
         if int(shown) != int(pid):
             raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")
-        if asked := self.witnesses.ask(response, pid, parse.signature(card), doubt):
-            yield self._card(jurisdiction, *asked)
-        else:
+        check = self.witnesses.check(response, pid, parse.signature(card), read.records, doubt)
+        if check.is_right:
             yield [*read.records, *read.rejects]
+        if check.asks:
+            yield self._card(jurisdiction, *check.asks)
 
     def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: list[Any] | None = None) -> Request:
         url = f"{jurisdiction.page('Parcel.aspx')}?{urlencode({'pid': pid})}"
