@@ -260,6 +260,14 @@ class LayoutMonitor(RunMonitor):
             and error.times >= MIN_MISREAD
             and (is_parked or error.times > total * MAX_MISREAD_RATIO)
         ]
+        in_doubt = (
+            " Of these parcels what was stored shortly before may be wrong; ask for them again when the site is as "
+            f"before: {', '.join(self.summary.in_doubt)}."
+            if self.summary.in_doubt
+            else ""
+        )
+        if in_doubt and not changed:
+            self.fail(f"Pages mean something else than before.{in_doubt}")
         if changed:
             said = [
                 f"{host} {counted(times, 'time')}, the last time: {why or 'see its log'}."
@@ -267,7 +275,7 @@ class LayoutMonitor(RunMonitor):
             ]
             self.fail(
                 f"Pages were not as they should be, of {' '.join(said)} Nothing of them was stored. Look at one; when "
-                "the parser or the site's entry is mended, start the run again with the same arguments."
+                f"the parser or the site's entry is mended, start the run again with the same arguments.{in_doubt}"
             )
 
 

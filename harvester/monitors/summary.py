@@ -62,6 +62,8 @@ class RunSummary:
     unclassified: int
     new_labels: list[str]
     """Of pages of a layout that is known but for them."""
+    in_doubt: list[str]
+    """Parcels whose records may be wrong: stored before the site was found to have changed what its pages mean."""
     dead: dict[str, int]
     """Outcome -> requests that the frontier has given up."""
     coverage: dict[str, dict[str, float]]
@@ -95,6 +97,7 @@ class RunSummary:
             errors=sorted(errors, key=lambda error: -error.times),
             unclassified=int(stats.get("harvester/unclassified", 0)),
             new_labels=[mask(label) for label in stats.get("harvester/new_labels", [])],
+            in_doubt=[mask(parcel) for parcel in stats.get("harvester/counties/stored_in_doubt", [])],
             dead=_counts(stats, "harvester/frontier/dead/"),
             coverage=_coverage(stats, _counts(stats, "harvester/records/stored/")),
             job_records=stats.get("harvester/job_records"),

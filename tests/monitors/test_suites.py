@@ -200,6 +200,9 @@ def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_tol
     assert "Changed layout" not in failures(many)
     assert said in failures(many | {"finish_reason": "parked"})["Changed layout"]
     assert "Changed layout" not in failures(harvest(100) | changed | {"harvester/errors/layout_changed/a.test": 9})
+    in_doubt = {"harvester/counties/stored_in_doubt": ["1-2", "1-3"]}
+    assert "1-2, 1-3" in failures(harvest(100) | in_doubt)["Changed layout"]
+    assert "1-2, 1-3" in failures(harvest(100) | in_doubt | many | {"finish_reason": "parked"})["Changed layout"]
     told = judge(harvest(100) | {"harvester/new_labels": ["Flood Zone", "School"]})["Changed layout"]
     assert (told.status, told.message) == ("passed", "Labels that no page had before: 'Flood Zone', 'School'.")
 

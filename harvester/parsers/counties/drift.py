@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from harvester.exceptions import ParseError
+from harvester.items.property import CountyRecord
 from harvester.parsers.counties import values
-from harvester.parsers.counties.facts import Distribution, Facts
+from harvester.parsers.counties.facts import Distribution, Facts, parcels_of
 
 Signature = frozenset[str]
 """Labels of a page, and of those with a value what kind of value it is: `Total`, `Total (a number)`."""
@@ -258,6 +259,14 @@ class Table:
         """Columns whose values were of their kind."""
         self._kinds: dict[str, str] = {}
         """Column -> what the table said that it holds."""
+        self._spread = Distribution()
+
+    def check_records(self, records: Iterable[CountyRecord]) -> None:
+        """Raises ParseError when a page of rows has a field that is the same for all, or another one than before."""
+        pages = [*parcels_of(records)]
+        if said := self._spread.why_strange_rows(pages):
+            raise ParseError(f"the table says something else than before: {said}")
+        self._spread.learn(pages)
 
     def check(self, page: Columns) -> list[str]:
         """Raises ParseError when the table has changed. Returns the columns that are new."""

@@ -156,7 +156,7 @@ class Distribution:
         if len(self._allowed) > MAX_VALUES:
             self._allowed.clear()
 
-    def check_rows(self, pages: Sequence[Facts]) -> str:
+    def why_strange_rows(self, pages: Sequence[Facts]) -> str:
         """Of a page of a table with many parcels: which field has one value or one rare shape for all; else empty."""
         if len(pages) < MIN_ROWS or self._pages < MIN_ROWS:
             return ""

@@ -136,7 +136,9 @@ class TableSpider(PlatformSpider):
     def rows_of(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
         """What a page holds. Raises ParseError when it is none, or the table is not as it was on other pages."""
         read = self.read_page(response, jurisdiction)
-        note_new_labels(self.crawler.stats, self._tables[str(response.meta[JOB])].check(read.columns))
+        table = self._tables[str(response.meta[JOB])]
+        note_new_labels(self.crawler.stats, table.check(read.columns))
+        table.check_records(read.records)
         return read
 
     def parse_page(self, response: Response, page: dict[str, Any]) -> Iterator[Any]:

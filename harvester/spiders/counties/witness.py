@@ -114,8 +114,10 @@ class Witnesses:
     def _check_control(self, page: Response | Request, pages: Pages, now: Known, of: Doubt) -> Check:
         page.meta[STEP] = True
         if said := difference(of.shown, now.look):
-            pages.has_changed(f"the parcel {now.parcel_id}, which was read before, {said}", frozenset(of.shown) - now.look)
-            raise ParseError(pages.changed)
+            pages.has_changed(
+                f"the parcel {now.parcel_id}, which was read before, {said}", frozenset(of.shown) - now.look
+            )
+            raise ParseError(self._with_list(pages, pages.changed))
         fields = different(of.facts, now.facts)
         if of.differs:
             fields = {field: said for field, said in fields.items() if field in of.differs}
