@@ -46,14 +46,15 @@ class FormLogin:
         said = f"HTTP {answer.status} at {urlsplit(answer.url).path}"
         if self._credentials and refuses(self._form.refused, answer):
             raise LoginRefused(said)
-        raise LoginFailed(f"the answer bears no sign of success: {said}")
+        raise LoginFailed(f"the answer bears no sign of success: {said}", answer=None if self._credentials else answer)
 
     def _filled(self, page: Response) -> Request:
         has_forms = isinstance(page, TextResponse) and not isinstance(page, JsonResponse)
         found = page.css(self._form.css) if has_forms else ()
         form = next((each.root for each in found if each.root.tag == "form"), None)
         if form is None:
-            raise LoginFailed(f"{self._form.page} has no form {self._form.css!r} (HTTP {page.status})")
+            said = f"answers HTTP {page.status} without a form" if page.status >= 400 else "has no form"
+            raise LoginFailed(f"{self._form.page} {said} {self._form.css!r}", answer=page)
         own = {name: fill(value, self._credentials) for name, value in self._form.fields.items()}
         values = [(name, value) for name, value in form.form_values() if name not in own]
         mask.add_passing(*(value for _, value in values))

@@ -22,6 +22,7 @@ from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, 
 from harvester.identities.secret_file import Pause
 from harvester.identities.state import Session, State, StateFile
 from harvester.identities.turn_lock import TurnLock
+from harvester.outcomes import Verdict
 from harvester.sites import Site
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 MOST_REFUSED = 4
 """Requests in a row that the site refuses in one new session after another, until an identity that signs in is not
 used any more. More than one: it may be the page."""
+MIN_BARRED = 3
+"""Logins in a row that let nobody in, from which on all requests hear of it, and not only the one that tried."""
 SAVE_S = 1.0
 """How often changed cookies are kept, at most, and that a chain goes on. Cookies of a serial site are kept at once."""
 
@@ -72,6 +75,8 @@ class Identity:
         self._check_at = 0.0
         self._wait_until = 0.0
         """Without a session: until then there will be none."""
+        self._barred: Verdict | None = None
+        """Why, if the site lets nobody in."""
         self._unsaved_since = 0.0
         self._saved_at = 0.0
         self._sent: deque[float] = deque()
@@ -103,6 +108,12 @@ class Identity:
             if len(self._sent) >= self._table.requests:
                 at = max(at, self._sent[0] + self._table.window_s)
         return at
+
+    def barred(self, now: float) -> Verdict | None:
+        """Why the site lets nobody in, once several logins in a row have found so; until the next one is due."""
+        if self.session is not None or now >= self._wait_until or self._state.failures < MIN_BARRED:
+            return None
+        return self._barred
 
     def begin(self, chain: str, now: float, *, begun: bool = False) -> bool:
         """Takes it for a request. False: another process or another chain has the cookie jar of a serial site."""
@@ -202,13 +213,13 @@ class Identity:
             if self.ended:
                 raise LoginRefused(str(self.ended))
             if self.session is None and time.time() < self._wait_until:
-                raise NotNow(self._wait_until, "logins fail")
+                raise NotNow(self._wait_until, "logins fail", self._barred)
             await self._pause(0.0, "")  # gives up for those who were in the queue when the crawl was stopped
             async with self._file.kept.alone(self._pause, f"logging in to {self.site.name} as {self.name}"):
                 try:
                     return await self._had()
                 except NotNow as refusal:
-                    self._wait_until = refusal.until
+                    self._wait_until, self._barred = refusal.until, refusal.verdict
                     raise
                 except LoginRefused as refusal:
                     self.ended = refusal

@@ -6,10 +6,13 @@ import random
 import time
 from collections.abc import Callable
 
+from scrapy import Request
+
 from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import LoginFailed, LoginMethod, LoginRefused
 from harvester.identities.state import Session, State, StateFile
-from harvester.sites import Site
+from harvester.outcomes import Outcome, Verdict, classify
+from harvester.sites import Site, policy_of
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +28,18 @@ MOST_ASKED_S = 86_400.0
 class NotNow(Exception):
     """There is no session, and there may be one later. Raised by `session`."""
 
-    def __init__(self, until: float, said: str) -> None:
+    def __init__(self, until: float, said: str, verdict: Verdict | None = None) -> None:
         super().__init__(said)
         self.until = until
         """Seconds of the epoch."""
+        self.verdict = verdict
+        """On the page with which the site lets nobody in; None: it may do so soon."""
+
+
+def barred(state: State) -> Verdict | None:
+    """Why the site lets nobody in, as the last login found."""
+    outcome, reason = state.barred
+    return Verdict(Outcome(outcome), reason, rule="login") if outcome else None
 
 
 class LimitedLogins:
@@ -68,7 +79,7 @@ class LimitedLogins:
             self._undo(state)
             raise
         state.take(session)
-        state.try_at, state.failures, state.refused, state.chain = 0.0, 0, "", ""
+        state.try_at, state.failures, state.refused, state.chain, state.barred = 0.0, 0, "", "", ("", "")
         self._file.write(state)
         if self._limited:
             logger.info("Logged in to %s as %s", self._site.name, self._name)
@@ -81,7 +92,7 @@ class LimitedLogins:
         if state.refused and was_lately and state.refused_digest == self._digest(state):
             raise self._refusal(state.refused)
         if now < state.try_at <= now + MOST_ASKED_S:
-            raise NotNow(state.try_at, "logins fail")
+            raise NotNow(state.try_at, state.barred[1] or "logins fail", barred(state))
         state.logins = [at for at in state.logins if abs(now - at) < HOUR_S]
         if len(state.logins) >= self._site.identities.logins_per_hour:
             logger.warning("%s has logged in to %s often enough for this hour", self._name, self._site.name)
@@ -107,11 +118,24 @@ class LimitedLogins:
         backoff_s = min(2.0 ** min(state.failures, 16), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
         wait_s = max(backoff_s, min(error.wait_s or 0.0, MOST_ASKED_S))
         state.failures += 1
+        verdict = self._verdict(error, said)
+        state.barred = (verdict.outcome.value, verdict.reason) if verdict else ("", "")
         state.try_at = time.time() + wait_s
         self._undo(state)
         self._count("failed")
         logger.warning("The login of %s at %s failed: %s. Waiting %.1f s", self._name, self._site.name, said, wait_s)
-        raise NotNow(state.try_at, f"the login failed: {said}") from None
+        raise NotNow(state.try_at, f"the login failed: {said}", verdict) from None
+
+    def _verdict(self, error: LoginFailed, said: str) -> Verdict | None:
+        """On the page with which the site lets nobody in. None: it may be better soon."""
+        if error.answer is None:
+            return None
+        found = classify(error.answer, Request(error.answer.url), self._site.outcomes.own)
+        policy = policy_of(self._site, found.outcome)
+        if policy.error and policy.retries:
+            return None
+        outcome = found.outcome if policy.error else Outcome.LAYOUT_CHANGED  # it is no absent record
+        return Verdict(outcome, f"the site lets nobody in: {said}", rule=found.rule)
 
     def _undo(self, state: State) -> None:
         """It was none of those that the site counts."""

@@ -29,10 +29,12 @@ class LoginRefused(SessionError):
 class LoginFailed(Exception):
     """There was no answer, or none that says yes or no. Raised by login methods; it may be tried again later."""
 
-    def __init__(self, said: str, wait_s: float | None = None) -> None:
+    def __init__(self, said: str, wait_s: float | None = None, answer: Response | None = None) -> None:
         super().__init__(said)
         self.wait_s = wait_s
         """What the server asked for."""
+        self.answer = answer
+        """The page with which the site let nobody in: it says why. None: it was no answer, or one to a password."""
 
 
 class LoginMethod(Protocol):

@@ -26,11 +26,12 @@ from harvester.identities.login_methods import Anonymous, LoginFailed, LoginMeth
 from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
-from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE
-from harvester.outcomes import classify_exception
+from harvester.meta import IDENTITY, LEAST_TIER, LOGIN, LOGIN_SITE, NEXT_TRY, PROXIES_ROTATED
+from harvester.outcomes import classify, classify_exception
 from harvester.politeness.rate_limits import LONGEST_WAIT_S
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
+from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites
 
 TIMEOUT_S = 30.0
@@ -118,7 +119,28 @@ class Logins:
         return Anonymous()
 
     async def _fetch(self, site: Site, request: Request, session: Session, proxy_session: str) -> Response:
-        """The answer. Raises LoginFailed when there is none."""
+        """The answer, by the cheapest tier of proxies to which the site gives one. Raises LoginFailed without any."""
+        while True:
+            response = await self._answer(site, request, session, proxy_session)
+            again = self._by_other_way(site, request, response)
+            if again is None:
+                return response
+            request = again
+
+    def _by_other_way(self, site: Site, request: Request, response: Response) -> Request | None:
+        """The request again, through another proxy, where the site refuses the page and its proxies know one."""
+        if not site.proxy.is_proxied or request.method != "GET":
+            return None  # no password goes out twice
+        sent = response.request or request
+        verdict = classify(response, sent, site.outcomes.own)
+        self._crawler.signals.send_catch_log(outcome_told, request=sent, verdict=verdict, response=response)
+        if sent.meta.pop(NEXT_TRY, None) != NextTry.COUNTED:
+            return None
+        again = request.replace(dont_filter=True)
+        again.meta.update({key: sent.meta[key] for key in (LEAST_TIER, PROXIES_ROTATED) if key in sent.meta})
+        return again
+
+    async def _answer(self, site: Site, request: Request, session: Session, proxy_session: str) -> Response:
         request.meta.update({LOGIN: session, LOGIN_SITE: site.name, IDENTITY: proxy_session})
         request.meta.update({"dont_retry": True, "download_timeout": TIMEOUT_S, "render": False})
         assert self._crawler.engine

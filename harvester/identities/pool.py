@@ -13,6 +13,7 @@ from harvester.identities.identity import Identity
 from harvester.identities.limited_logins import NotNow
 from harvester.identities.login_methods import LoginRefused
 from harvester.identities.state import Session
+from harvester.outcomes import Verdict
 from harvester.shutdown import CHECK_S
 
 WAIT_HERE_S = 2.0
@@ -32,6 +33,14 @@ class Later(Exception):
         super().__init__(said)
         self.until = until
         """Seconds of the epoch."""
+
+
+class Barred(Exception):
+    """The site lets nobody in: the page of its login is refused, or is none. Raised by `take`."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.reason)
+        self.verdict = verdict
 
 
 class ChainLost(Exception):
@@ -93,14 +102,19 @@ class IdentityPool:
         self._waiting: deque[_Waiter] = deque()
 
     async def take(self, wanted: IdentityRequest) -> Checkout:
-        """Waits for room. Raises ChainLost, Later, SessionError when all identities have ended, and RunEnding."""
+        """Waits for room. Raises Barred, ChainLost, Later, RunEnding, and SessionError when all have ended."""
         waited_until = time.time() + WAIT_HERE_S
         while True:
             identity = await self._chosen(wanted, waited_until)
             try:
                 session = await identity.ready()
-            except (LoginRefused, NotNow):
+            except LoginRefused:
                 self._give_back(identity)
+                continue
+            except NotNow as later:
+                self._give_back(identity)
+                if later.verdict and not self._has_session():
+                    raise Barred(later.verdict) from None
                 continue
             except BaseException:
                 self._give_back(identity)
@@ -186,7 +200,7 @@ class IdentityPool:
                 continue
             try:
                 identity = self._choose(waiter.wanted)
-            except (ChainLost, SessionError) as error:
+            except (Barred, ChainLost, SessionError) as error:
                 waiter.given.set_exception(error)
             else:
                 if identity is None:
@@ -200,11 +214,16 @@ class IdentityPool:
         return wanted.begun is not None or wanted.chain in self._chains
 
     def _choose(self, wanted: IdentityRequest) -> Identity | None:
-        """An identity that has begun with the request; None when none is free. Raises ChainLost, SessionError."""
+        """An identity that has begun with the request; None when none is free. Raises Barred, ChainLost,
+        SessionError.
+        """
         now = time.time()
         living = [identity for identity in self.identities.values() if identity.ended is None]
         if not living:
             raise SessionError(" ".join(str(identity.ended) for identity in self.identities.values()))
+        barred = [each.barred(now) for each in living]
+        if barred[0] and all(barred) and not wanted.begun:
+            raise Barred(barred[0])
         if wanted.begun:
             bound = self.identities.get(wanted.begun.name)
             if bound is None or bound.ended or not bound.knows(wanted.begun.generation):
@@ -223,6 +242,9 @@ class IdentityPool:
             if identity.free_at(now) <= now and identity.begin(wanted.chain, now, begun=wanted.begun is not None):
                 return identity
         return None
+
+    def _has_session(self) -> bool:
+        return any(each.session is not None for each in self.identities.values() if each.ended is None)
 
     def _remember(self, chain: str, identity: Identity) -> None:
         self._chains[chain] = (identity.name, time.time())

@@ -72,6 +72,8 @@ class State(msgspec.Struct, omit_defaults=True):
     """After logins that failed by the network: when the next one may be tried."""
     failures: int = 0
     """Of such logins, in a row."""
+    barred: tuple[str, str] = ("", "")
+    """Outcome and reason of the page with which the site let nobody in, if that is why the last login failed."""
     refused: str = ""
     """What was said of the credentials `refused_digest`."""
     refused_digest: str = ""

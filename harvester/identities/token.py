@@ -45,7 +45,7 @@ class TokenLogin:
             said = classify(answer, answer.request).reason or f"HTTP {answer.status}"
             if answer.status in REFUSALS:
                 raise LoginRefused(said)
-            raise LoginFailed(f"the answer holds no token at {call.token}: {said}")
+            raise LoginFailed(f"the answer holds no token at {call.token}: {said}", answer=answer)
         return made
 
     async def _refreshed(self, old: Session) -> Session | None:

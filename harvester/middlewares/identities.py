@@ -27,7 +27,7 @@ from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
 from harvester.identities.credentials import SpiderAccount
 from harvester.identities.logins import Logins
-from harvester.identities.pool import ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
+from harvester.identities.pool import Barred, ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
 from harvester.identities.state import Session
 from harvester.meta import (
     ASKED_AS,
@@ -47,6 +47,7 @@ from harvester.meta import (
     SESSION_RENEWALS,
     SITE_FILE,
     STORAGE_STATE,
+    TIER,
 )
 from harvester.outcomes import Outcome, Verdict
 from harvester.parsers.web.join import browser_join
@@ -157,6 +158,11 @@ class IdentitiesMiddleware:
             _sent_by_nobody(request)  # in this try, so that its outcome says nothing of the session
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
             raise Refused(str(error)) from None
+        except Barred as barred:
+            _sent_by_nobody(request)
+            request.meta.pop(TIER, None)  # it says nothing of that by which the try before went
+            request.meta[KNOWN_VERDICT] = (barred.verdict.outcome.value, barred.verdict.reason)
+            raise Refused(str(barred)) from None
         except Later as later:
             return wait_in_frontier(request, later.until, Outcome.RATE_LIMITED, str(later))
         except HarvesterError as error:

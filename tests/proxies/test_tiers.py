@@ -271,3 +271,50 @@ async def test_a_site_is_asked_no_faster_through_many_proxies(
     assert all(proxy.pages() for proxy in proxies)
     least_s = (len(PAGES) - 1) / 10
     assert site.asked[-1].at - site.asked[0].at > least_s / 2, "a quarter, if each proxy had a rate of its own"
+
+
+WELCOME = {
+    "/Disclaimer.aspx": Answer(body=b"<html><form action='/agreed'><input name='btAgree'></form></html>"),
+    "/agreed": Answer(body=b"<html>Welcome</html>"),
+}
+
+
+def disclaimer(name: str, site: Site) -> str:
+    """The entry's table of a site that shows one first."""
+    lines = [f'kind = "agree"\n[{name}.identities.form]', f'page = "{site.url}/Disclaimer.aspx"']
+    return "\n".join(
+        [f"[{name}.identities]", *lines, 'fields = { btAgree = "Agree" }', 'success = { text = "Welcome" }\n']
+    )
+
+
+async def test_a_disclaimer_that_is_refused_is_agreed_to_by_the_next_tier_by_which_the_pages_are_asked_for_then(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, cheap, dear = Site(WELCOME, refuses=["direct", "cheap"]), Proxy("cheap"), Proxy("dear")
+    await start(servers, site, cheap, dear)
+    proxies = line(cheap, "datacenter") + line(dear, "residential")
+    configured(entry(name, site, tiers=ALL) + disclaimer(name, site), proxies)
+    urls = [site.url + path for path in PAGES[:5]]
+    crawled = await crawl(tmp_path, Plan(name, urls), state_dir=str(tmp_path / "state"))
+    assert crawled.outcomes == dict.fromkeys(urls, "200"), crawled.log
+    ways = [(asked.path, asked.headers.get("x-via", "direct")) for asked in site.asked if asked.path in WELCOME]
+    assert ways[:3] == [("/Disclaimer.aspx", way) for way in ("direct", "cheap", "dear")]
+    assert ways[3:] == [("/agreed", "dear")]
+    nothing_shown(crawled)
+
+
+async def test_a_disclaimer_that_is_refused_to_all_has_an_outcome_and_opens_the_breaker(
+    servers: AsyncExitStack, configured: Configured, name: str, tmp_path: Path
+) -> None:
+    site, cheap = Site(WELCOME, refuses=["direct", "cheap"]), Proxy("cheap")
+    await start(servers, site, cheap)
+    tables = disclaimer(name, site) + f"[{name}.breaker]\nrefusals_in_a_row = 5\nopen_seconds = 3600\n"
+    configured(entry(name, site, tiers='["none", "datacenter"]') + tables, line(cheap, "datacenter"))
+    plan = Plan(name, [site.url + path for path in PAGES])
+    crawled = await crawl(tmp_path, plan, state_dir=str(tmp_path / "state"), parked_seconds="0")
+    assert crawled.stats["finish_reason"] == "parked", crawled.log
+    assert crawled.stats["harvester/outcomes/blocked"] >= 5
+    breaker = (await status_of(name)).breakers[name]
+    assert breaker.state == "open"
+    assert "Disclaimer.aspx answers HTTP 403" in crawled.log
+    assert {asked.path for asked in site.asked} <= {"/Disclaimer.aspx", "/robots.txt"}
