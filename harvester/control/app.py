@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
@@ -29,6 +29,7 @@ from harvester.control.etags import ETags
 from harvester.control.events import JobEvents
 from harvester.control.idempotency import Keys
 from harvester.control.limits import Hosts
+from harvester.control.parameters import check_parameters
 from harvester.control.problems import USUAL, ProblemDetails
 from harvester.control.routes import (
     acting,
@@ -105,7 +106,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics_router, responses=USUAL)
     for router in ROUTERS:
-        app.include_router(router, prefix=PREFIX, responses=USUAL)
+        app.include_router(router, prefix=PREFIX, responses=USUAL, dependencies=[Depends(check_parameters)])
     app.add_middleware(ETags)
     app.add_middleware(Gate, hosts=Hosts([*config.control_hosts.split(","), *hosts]))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]

@@ -274,7 +274,7 @@ class ProxyMiddleware:
         if pool is None:
             assert site.proxy.vendor
             proxies = proxies_of(self._config, site.proxy.vendor, tier)
-            country = site.proxy.country
+            country = site.proxy.place(tier).country
             if site.proxy.vendor is Vendor.LIST and country:
                 proxies = tuple(proxy for proxy in proxies if proxy.country == country)
                 if not proxies:

@@ -29,6 +29,20 @@ class Prices(Part):
         return price
 
 
+class Places(Part):
+    """Where the exits of a tier stand, where that is another place than for the others."""
+
+    datacenter: Geo | None = None
+    isp: Geo | None = None
+    residential: Geo | None = None
+    mobile: Geo | None = None
+
+    def of(self, tier: Tier) -> Geo | None:
+        """None: not told."""
+        place: Geo | None = None if tier is Tier.NONE else getattr(self, tier)
+        return place
+
+
 class Budget(Part):
     """The most that all workers together may use in a day (UTC), in all tiers but `none`. None: no limit."""
 
@@ -51,6 +65,8 @@ class SiteProxy(Part):
     state: str = ""
     city: str = ""
     zip: str = ""
+    places: Places = Places()
+    """Tier -> its own country, state, city and zip, which then take the place of those above."""
     sticky: Literal["none", "chain", "account"] = "none"
     """What leaves by one address: nothing, the requests of a chain, all that an account asks."""
     session_minutes: int | None = Field(None, ge=1, le=MOST_SESSION_MINUTES)
@@ -66,6 +82,9 @@ class SiteProxy(Part):
     def _can_be_had(self) -> Self:
         if list(self.tiers) != sorted(set(self.tiers), key=list(Tier).index):
             raise ValueError("tiers go from the cheapest to the dearest: none, datacenter, isp, residential, mobile")
+        unused = [tier for tier in Tier if self.places.of(tier) and tier not in self.tiers]
+        if unused:
+            raise ValueError(f"places names a tier that is not among the tiers: {', '.join(unused)}")
         if not self.is_proxied:
             return self
         if self.vendor is None:
@@ -84,13 +103,17 @@ class SiteProxy(Part):
         """Whether any request goes through a proxy."""
         return self.tiers != (Tier.NONE,)
 
+    def place(self, tier: Tier) -> Geo:
+        """Where the exits of a tier stand."""
+        return self.places.of(tier) or Geo(country=self.country, state=self.state, city=self.city, zip=self.zip)
+
     def spec(self, tier: Tier, session_id: str = "") -> ProxySpec:
         """What the vendor is asked for. Raises ValueError when the vendor cannot give it."""
         assert self.vendor is not None
         return ProxySpec(
             vendor=self.vendor,
             tier=tier,
-            geo=Geo(country=self.country, state=self.state, city=self.city, zip=self.zip),
+            geo=self.place(tier),
             session_id=session_id,
             session_ttl=self.session_minutes if session_id else None,
             strict=self.strict and bool(session_id),

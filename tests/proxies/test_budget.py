@@ -17,7 +17,7 @@ from harvester.proxies import budget
 from harvester.proxies.budget import Budgets, PassedOver, Reservation, Spent
 from harvester.sites import Site
 from harvester.sites.proxy import SiteProxy
-from harvester.sites.proxy_spec import Tier
+from harvester.sites.proxy_spec import Geo, Tier
 
 Join = Callable[[], Budgets]
 PRICES = {"datacenter": {"usd_per_gb": 1.0}, "residential": {"usd_per_gb": 8.0, "usd_per_request": 0.001}}
@@ -258,8 +258,26 @@ async def pass_the_hour(redis_url: str, name: str) -> None:
         ({"tiers": ["isp"], "vendor": "oxylabs", "strict": True}, "need sticky"),
         ({"tiers": ["isp"], "vendor": "brightdata", "sticky": "chain", "strict": True}, "pins an address"),
         ({"tiers": ["isp"], "vendor": "oxylabs", "city": "reno"}, "need a country"),
+        ({"tiers": ["isp"], "vendor": "oxylabs", "places": {"isp": {"city": "reno"}}}, "need a country"),
+        (
+            {"tiers": ["isp"], "vendor": "oxylabs", "places": {"mobile": {"country": "us"}}},
+            "not among the tiers: mobile",
+        ),
+        (
+            {"tiers": ["isp"], "vendor": "brightdata", "places": {"isp": {"country": "us", "zip": "10001"}}},
+            "residential",
+        ),
     ],
 )
 def test_an_entry_that_cannot_be_had_is_refused(table: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         SiteProxy.model_validate(table)
+
+
+def test_a_tier_may_stand_elsewhere_than_the_others() -> None:
+    places = {"residential": {"country": "us", "state": "oh"}}
+    found = SiteProxy.model_validate(
+        {"tiers": ["datacenter", "isp", "residential"], "vendor": "brightdata", "country": "ca", "places": places}
+    )
+    assert found.spec(Tier.DATACENTER).geo == found.spec(Tier.ISP).geo == Geo(country="ca")
+    assert found.spec(Tier.RESIDENTIAL).geo == Geo(country="us", state="oh")
