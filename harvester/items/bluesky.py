@@ -12,8 +12,12 @@ from msgspec import Struct, json
 from harvester.exceptions import InvalidRecordError
 from harvester.items.base import WEB, Media, Record
 
-is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,2000}").fullmatch
-_is_at_uri = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z0-9.-]+/[A-Za-z0-9._~:-]{1,512}").fullmatch
+is_did = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{0,2000}[A-Za-z0-9._-]").fullmatch
+is_at_uri = re.compile(
+    r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z](?:[a-zA-Z0-9-]*\.){2,}[a-zA-Z][a-zA-Z0-9-]*"
+    r"/(?!\.\.?$)[A-Za-z0-9._~:-]{1,512}"
+).fullmatch
+"""Of a record, its account named by a DID."""
 
 
 class _Owned(Record, frozen=True, gc=False):
@@ -38,7 +42,7 @@ class BlueskyRecord(_Owned, frozen=True, kw_only=True, gc=False):
     def __post_init__(self) -> None:
         if not is_did(self.did):
             raise InvalidRecordError(f"{self.KIND}: {self.did!r} is not a DID")
-        if self.KEY == ("uri",) and not _is_at_uri(self.key):
+        if self.KEY == ("uri",) and not is_at_uri(self.key):
             raise InvalidRecordError(f"{self.KIND}: {self.key!r} is not an at:// address")
 
     @property

@@ -29,6 +29,7 @@ _VOID = frozenset({"br", "hr", "wbr"})
 """Elements that have no closing tag, and say something without attributes."""
 _tag = re.compile(rf"<(/?)({_TAGS})\b({_ATTRIBUTES})\s*+(/?)>", re.IGNORECASE)
 _any_tag = re.compile(rf"</?[a-z][\w:.-]*+{_ATTRIBUTES}\s*+/?>", re.IGNORECASE)
+_every_tag = re.compile(r"""</?[a-z](?:"[^"]*+"|'[^']*+'|[^"'>])*+>""", re.IGNORECASE)
 _with_contents = re.compile(
     r"<(script|style)\b[^<>]*+>(?:(?!<\1\b).)*?</\1\s*+>|<!--(?:(?!<!--).)*?-->|<!doctype\b[^<>]*+>",
     re.IGNORECASE | re.DOTALL,
@@ -56,7 +57,7 @@ def text_of_html(text: str, *, every: bool = False) -> str:
     """
     if "<" in text and ">" in text:
         text = _with_contents.sub("", text)
-        text = _any_tag.sub("", _tag.sub(_instead_of_tag, text)) if every else _without_tags(text)
+        text = _every_tag.sub("", _tag.sub(_instead_of_tag, text)) if every else _without_tags(text)
     return _entity.sub(_character, text) if "&" in text else text
 
 

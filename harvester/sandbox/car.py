@@ -23,15 +23,19 @@ def repository(records: Records, index: int) -> bytes:
             path = f"{collection}/{key}".encode()
             items.append((path, layer(path), cid))
     items.sort()
-    top = max((item[1] for item in items), default=0)
     tree: dict[bytes, bytes] = {}
-    root = _node(items, top, tree)
+    root = tree_root(items, tree)
     did = records.network.did(index)
     signature = hashlib.sha512(did.encode()).digest()
     commit = {"did": did, "rev": records.rev(index), "sig": signature, "data": root, "prev": None, "version": 3}
     head, commit_block = encode_block(commit)
     header = encode({"roots": [head], "version": 1})
     return _varint(len(header)) + header + b"".join(_sections({head: commit_block} | tree | blocks))
+
+
+def tree_root(items: list[Item], tree: dict[bytes, bytes]) -> bytes:
+    """Writes the nodes of a tree of keys in their order into `tree`, and returns the CID of its root."""
+    return _node(items, max((item[1] for item in items), default=0), tree)
 
 
 def layer(path: bytes) -> int:

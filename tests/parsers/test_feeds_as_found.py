@@ -127,6 +127,7 @@ def test_an_id_does_not_depend_on_where_the_feed_lay() -> None:
         ("&lt;script&gt;alert(1)&lt;/script&gt;", "<script>alert(1)</script>"),
         ("a&#x1e;b&#8;c", "a bc"),
         ("AT&T and R&D", "AT&T and R&D"),
+        ("&lt;br&gt;", "<br>"),
         ("cr&ecirc;pe", "cr\u00eape"),
     ],
 )
@@ -135,9 +136,16 @@ def test_markup_and_entities_of_a_title_are_read(title: str, text: str) -> None:
     assert entry(rss(item(title, category=title))).categories == (text,)
 
 
+@pytest.mark.parametrize("title", ["&lt;img src='x.png' onload='a()'&gt;", "&lt;b class='x'&gt;&lt;/b&gt;"])
+def test_a_title_without_a_word_is_none(title: str) -> None:
+    assert entry(rss(item(title, guid="1"))).title is None
+    assert entry(atom(f'<id>urn:1</id><title type="html">{title}</title>')).title is None
+
+
 @pytest.mark.parametrize(
     ("title", "text"),
     [
+        ('type="html">A &lt;img alt="c&lt;br/&gt;d" src="x"&gt; b', "A b"),
         ('type="html">AT&amp;amp;T &lt;em&gt;x&lt;/em&gt;', "AT&T x"),
         ('type="html">How to use &amp;lt;div&amp;gt;', "How to use <div>"),
         ('type="html">The &lt;custom-tag&gt;word', "The word"),

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
+from jsonschema import Draft201909Validator, Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
+from jsonschema.validators import extend, validator_for
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing import Registry
 from referencing.exceptions import Unresolvable
@@ -22,9 +22,20 @@ MOST_SAID = 200
 """Characters of what is wrong with a row or a schema."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_FAILS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, re.error)
+"""What the library raises of schemas and values that nobody foresaw, as a number too large to be divided."""
 _IN_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
 """Keywords whose schemas are asked about the same value."""
+
+
+def _unevaluated(asked: Validator, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Beside additionalProperties nothing is left to evaluate; the library forgets that in this draft."""
+    if "additionalProperties" not in schema:
+        yield from Draft201909Validator.VALIDATORS["unevaluatedProperties"](asked, keyword, instance, schema)
+
+
+_Draft201909 = extend(Draft201909Validator, {"unevaluatedProperties": _unevaluated})
 
 
 def canonical(value: Any) -> bytes:
@@ -50,6 +61,8 @@ def check_schema(schema: Any) -> None:
         ) from None
     except RecursionError:
         raise UsageError("it is nested too deeply, or refers to itself without end") from None
+    except _FAILS as error:
+        raise UsageError(f"it cannot be used: {type(error).__name__}: {str(error)[:MOST_SAID]}") from None
 
 
 def unchecked_formats(schema: Any) -> list[str]:
@@ -69,6 +82,8 @@ def problem_of(row: Any, schema: Mapping[str, Any] | None) -> str:
         return f"its schema refers to what is not in it: {unknown.ref}"
     except RecursionError:
         return "its schema refers to itself without end, or it is nested too deeply for that"
+    except _FAILS as failed:
+        return f"its schema cannot be asked about it: {type(failed).__name__}: {failed}"[:MOST_SAID]
     return "" if error is None else _said(error)
 
 
@@ -100,7 +115,7 @@ def _kind_of(schema: Any) -> type[Validator]:
     kind: type[Validator] | None = validator_for(schema, default=None)  # type: ignore[arg-type]
     if kind is None:
         raise UsageError(f"its $schema {draft[:MOST_SAID]!r} is no draft of JSON Schema that is known")
-    return kind
+    return _Draft201909 if kind is Draft201909Validator else kind
 
 
 def _said(error: ValidationError) -> str:
@@ -119,7 +134,8 @@ def _parts(schema: Any, kind: type[Validator]) -> Iterator[tuple[dict[str, Any],
     waiting = [(resource, registry.resolver_with_root(resource))]
     while waiting:
         part, resolver = waiting.pop()
-        waiting += [(each, resolver.in_subresource(each)) for each in part.subresources()]
+        inner = [each for each in part.subresources() if isinstance(each.contents, dict)]
+        waiting += [(each, resolver.in_subresource(each)) for each in inner]
         if isinstance(part.contents, dict):
             yield part.contents, resolver
 

@@ -101,7 +101,7 @@ def _entry(entry: Any, url: str, seen: Provenance, is_atom: bool) -> Given:
         "content": next(filter(None, content), None),
         "authors": lines((each.get("name") or each.get("email") for each in entry.get("authors", ()) if each), "meant"),
         "categories": lines((each.get("term") or each.get("label") for each in entry.get("tags", ())), "meant"),
-        "language": line((entry.get("content") or [{}])[0].get("language")),
+        "language": line((entry.get("content") or [{}])[0].get("language") or entry.get("language")),
         "enclosures": tuple(enclosures(seen.url, entry.get("enclosures", ()), "href", "type", "length")),
     }
     # It must be asked whether a date is there, or another one stands in for it.

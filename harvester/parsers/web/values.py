@@ -12,7 +12,7 @@ from harvester.parsers.web.join import browser_join
 
 MOST_LENGTH = 2048
 """Characters of an address; the protocol of sitemaps allows no more."""
-MAX_MARKUP = 20_000
+MAX_MARKUP = 5_000
 """Characters of a title in which markup is looked for; in a longer one, it stays."""
 
 Markup = Literal["none", "meant", "all"]
@@ -46,7 +46,9 @@ def line(value: Any, markup: Markup = "none") -> str | None:
     if not isinstance(value, str):
         return None
     if markup != "none" and len(value) <= MAX_MARKUP:
-        value = text_of_html(value, every=markup == "all").strip() or value
+        text = text_of_html(value, every=markup == "all")
+        # A title that is markup alone may speak of it, but not if it has attributes.
+        value = text if text.strip() or markup == "all" or "=" in value else value
     return " ".join(normalize("NFC", without_controls(" ".join(value.split()))).split()) or None
 
 
