@@ -35,7 +35,7 @@ def _unevaluated(asked: Validator, keyword: Any, instance: Any, schema: Any) -> 
         yield from Draft201909Validator.VALIDATORS["unevaluatedProperties"](asked, keyword, instance, schema)
 
 
-_Draft201909 = extend(Draft201909Validator, {"unevaluatedProperties": _unevaluated})
+_Draft201909 = extend(Draft201909Validator, {"unevaluatedProperties": _unevaluated})  # type: ignore[no-untyped-call]
 
 
 def canonical(value: Any) -> bytes:
