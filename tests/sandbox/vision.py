@@ -223,7 +223,7 @@ def truth_of(parcel: Parcel, jurisdiction: str) -> Iterable[tuple[str, str, Docu
                 ],
             }
         )
-    unsold = [transfer for transfer in parcel.transfers if transfer.day is None]
+    unsold = [each for each in parcel.transfers if each.day is None and not (each.certificate or each.book)]
     others["Ownership History"] = [
         _known(
             {
@@ -242,7 +242,7 @@ def truth_of(parcel: Parcel, jurisdiction: str) -> Iterable[tuple[str, str, Docu
         of
         | _known(
             {
-                "tax_year": years[0],
+                "tax_year": max(years),
                 "alt_parcel_ids": alt,
                 "owner_names": [name for name in (parcel.owner, parcel.co_owner) if name],
                 "mailing_address": ", ".join(parcel.address),
@@ -274,15 +274,20 @@ def truth_of(parcel: Parcel, jurisdiction: str) -> Iterable[tuple[str, str, Docu
                 "assessed_improvement_value": Decimal(_assessed(improvements)),
             },
         )
+    known: set[str] = set()
     for each in parcel.transfers:
-        if each.day is None:
+        if each in unsold:
             continue
         deed = each.certificate or (f"{each.book}-{each.page}" if each.book else "")
-        transfer = f"{each.day}/{deed}" if deed else str(each.day)
+        when = str(each.day or "undated")
+        transfer = f"{when}/{deed}" if deed else when
+        if transfer in known:
+            transfer = f"{transfer}#2"  # of several that show no date and one certificate
+        known.add(transfer)
         document: Document = of | _known(
             {
                 "transfer": transfer,
-                "sale_date": each.day.isoformat(),
+                "sale_date": each.day.isoformat() if each.day else None,
                 "currency": "USD",
                 "grantee": each.owner,
                 "instrument_number": each.certificate,

@@ -37,6 +37,7 @@ NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "owner": (("Owner", "GenOwner"), labels.OWNERS),
     "co_owner": (("CoOwner",), labels.MORE_OWNERS),
     "mailing_address": (("Addr1",), ("OWNERADDRESS", *labels.MAILING)),
+    "mailing_more": (("Addr2",), ("OWNERADDRESS2",)),
     "use_code": (("UseCode",), labels.PROPERTY["use_code"]),
     "use_description": (("UseCodeDescription",), labels.PROPERTY["use_description"]),
     "zoning": (("Zone",), ("ZONE", *labels.PROPERTY["zoning"])),
@@ -99,14 +100,17 @@ class Card(Struct, dict=True):
 
     @property
     def sections(self) -> list[str]:
-        """Buildings, in the order of their numbers."""
+        """Buildings, in the order of their numbers. One that has no heading is known only if it is alone."""
         numbers = {field.section: field.text for field in self.fields if field.section and field.id == HEADING}
-        return sorted(numbers, key=lambda section: _numbers(numbers[section]))
+        if numbers:
+            return sorted(numbers, key=lambda section: _numbers(numbers[section]))
+        alone = {field.section for field in self.fields if field.section and field.lines}
+        return list(alone) if len(alone) == 1 else []
 
     def heading(self, section: str) -> str:
         """What a building is called."""
         fields = (field for field in self.fields if field.section == section)
-        return next(field.text for field in fields if field.id == HEADING) or section
+        return next((field.text for field in fields if field.id == HEADING), "") or section
 
     def only(self, *what: str) -> bytes:
         """As JSON, the grids of these ids and the fields that name the parcel."""

@@ -1,7 +1,7 @@
 """Makes records of a parcel's card at Vision Government Solutions (VGSI), once it is taken apart."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harvester.exceptions import InvalidRecordError, ParseError
@@ -9,18 +9,23 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, Property, Sale
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import Grid, Labelled
 from harvester.parsers.counties.table import CURRENCY, Rows, Source, identity, is_sale, transfer_of
 from harvester.parsers.counties.vgsi import ALIKE, HEADING, NAMES, SALES, VALUES, Card, encode, is_pid
 
 _book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch
 _TEXTS = ("situs_address", "use_code", "use_description", "zoning", "neighborhood")
+_OF_BUILDING: Mapping[str, Callable[[Any], Any]] = {
+    "year_built": values.read_year,
+    "living_area_sqft": values.read_square_feet,
+}
 _OF_SALE = ("sale_price", "sale_date", "instrument_number", "book_and_page", "book", "page", "qualification")
 _YEAR = ("VALUATIONYEAR", "YEAR", *labels.PROPERTY["tax_year"])
 _COLUMNS = {
     "": ("TOTAL", "TOTALVALUE"),
     "land_": ("LAND", "LANDVALUE"),
-    "improvement_": ("IMPROVEMENTS", "IMPROVEMENT"),
+    "improvement_": ("IMPROVEMENTS", "IMPROVEMENT", "BUILDING", "BUILDINGS"),
 }
 _SALE_COLUMNS: Mapping[str, tuple[str, ...]] = {"grantee": ("OWNER", *labels.SALE["grantee"])} | {
     field: NAMES[field][1] for field in _OF_SALE
@@ -38,7 +43,8 @@ def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
         reading = _Reading(card)
         assessments = list(_assessments(reading, of))
         sales = list(_sales(reading, of))
-        found.records = [_property(reading, of), *assessments, *sales]
+        newest = max((each.tax_year or 0 for each in assessments), default=0)
+        found.records = [_property(reading, of, newest), *assessments, *sales]
     except InvalidRecordError as error:
         found.rejects.append(Reject(Property.KIND, str(error), pid.text, encode(card), provenance.url))
     return found
@@ -67,30 +73,35 @@ class _Reading:
             )
 
 
-def _property(reading: _Reading, of: Mapping[str, Any]) -> Property:
-    card, said, called = reading.card, dict[str, Any](), dict[str, str]()
+def _property(reading: _Reading, of: Mapping[str, Any], newest: int) -> Property:
+    """`newest`: the last year of which the card shows values, be it the current one or not; 0: it shows none."""
+    card, said, called, unread = reading.card, dict[str, Any](), dict[str, str](), dict[str, str]()
     for what in _TEXTS:
         if field := reading.field(what):
             said[what], called[what] = field.text, field.label
             reading.use(field)
     owners = [field for field in (reading.field("owner"), reading.field("co_owner")) if field]
+    names, agents = _names(owners, unread)
     if owners:
         called["owner_names"] = " + ".join(field.label for field in owners)
         reading.use(*owners)
-    if mailing := reading.field("mailing_address"):
-        said["mailing_address"], called["mailing_address"] = mailing.text, mailing.label
-        reading.use(mailing)
+    mailing = [field for field in (reading.field("mailing_address"), reading.field("mailing_more")) if field]
+    if mailing:
+        lines = [*agents, *(line for field in mailing for line in field.lines)]
+        said["mailing_address"] = ", ".join(dict.fromkeys(lines))
+        called["mailing_address"] = " + ".join(field.label for field in mailing)
+        reading.use(*mailing)
+    measures: list[tuple[str, Callable[[Any], Any], Labelled, str]] = []
     if (area := reading.field("acres")) and (area.id == "LndAcres" or "acre" in area.label.lower()):
-        acres = values.real(area.text)
-        if acres is not None:
-            said["acres"], called["acres"] = acres, area.label
-            reading.use(area)
+        measures.append(("acres", values.read_acres, area, area.label))
     for section in card.sections[:1]:
-        heading = card.heading(section)
-        for what, reader in (("year_built", values.year), ("living_area_sqft", values.real)):
-            field = reading.field(what, section)
-            if field and (value := reader(field.text)) is not None:
-                said[what], called[what] = value, f"{heading}: {field.label}"
+        for what, reader in _OF_BUILDING.items():
+            if field := reading.field(what, section):
+                measures.append((what, reader, field, f"{card.heading(section)}: {field.label}"))
+    for what, reader, shown, label in measures:
+        if (value := _read(reader, shown.text, what, unread)) is not None:
+            said[what], called[what] = value, label
+            reading.use(shown)
     ids = {}
     for what in ("mblu", "account"):
         if field := reading.field(what):
@@ -99,15 +110,11 @@ def _property(reading: _Reading, of: Mapping[str, Any]) -> Property:
     if pid := card.named("pid"):
         called["parcel_id"] = pid.label
         reading.use(pid)
-    years = [
-        (year, grid.headers[at])
-        for grid in card.grids
-        if grid.id.startswith("CurrentValue") and (at := grid.column(_YEAR)) is not None
-        for row in grid.rows
-        if (year := values.year(row[at]))
-    ]
-    if years:
-        said["tax_year"], called["tax_year"] = max(years)
+    if newest:
+        columns = (
+            grid.headers[at] for grid in card.grids if grid.id in VALUES and (at := grid.column(_YEAR)) is not None
+        )
+        said["tax_year"], called["tax_year"] = newest, next(columns)
     if situs := said.get("situs_address"):
         said["situs_parts"] = parts_of(situs)
     return Property(
@@ -115,18 +122,40 @@ def _property(reading: _Reading, of: Mapping[str, Any]) -> Property:
         **said,
         raw=encode(card),
         labels=called,
-        owner_names=tuple(line for field in owners for line in field.lines),
+        unread=unread,
+        owner_names=tuple(names),
         alt_parcel_ids=ids,
         others=_others(reading),
     )
 
 
+def _names(owners: Sequence[Labelled], unread: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Names of owners, and agents and addresses between them. A notice in place of names is added to `unread`."""
+    lines = [line for field in owners for line in field.lines]
+    by_kind: dict[Line, list[str]] = {kind: [] for kind in Line}
+    for line, kind in zip(lines, line_kinds(lines), strict=True):
+        by_kind[kind].append(line)
+    if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
+        unread["owner_names"] = f"{by_kind[Line.NOTICE][0][: values.MAX_SHOWN]}: it is no name"
+    return by_kind[Line.NAME], by_kind[Line.MAILING]
+
+
+def _read(read: Callable[[Any], Any], shown: str, field: str, unread: dict[str, str]) -> Any:
+    """What `read` makes of a text; the reason why it makes nothing of it is added to `unread`."""
+    try:
+        return read(shown)
+    except values.Unreadable as error:
+        unread[field] = values.why_unread(shown, error)
+        return None
+
+
 def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
-    """One of each year, with the values of both bases."""
+    """One of each year, with the values of both bases. What grids contradict is withheld with the reason."""
     card = reading.card
     raw = card.only(*VALUES)
     years: dict[int, dict[str, Any]] = {}
     called: dict[int, dict[str, str]] = {}
+    unread: dict[int, dict[str, str]] = {}
     for name, (basis, _) in VALUES.items():
         for grid in card.grids:
             if grid.id != name or not grid.rows:
@@ -142,10 +171,13 @@ def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessmen
                 read = {f"{basis}_{field}value": values.money(row[at]) for field, at in columns.items()}
                 fields = {field: value for field, value in read.items() if value is not None}
                 known = years.setdefault(year, {}) if year and fields else {}
-                if not year or not fields or any(known.get(field, value) != value for field, value in fields.items()):
+                if not year or not fields:
                     left.append(grid.shown(row))
                     continue
-                known |= fields
+                for field, value in fields.items():
+                    if (before := known.setdefault(field, value)) != value:
+                        reason = f"{before} and {value}: the page shows several amounts of {year}"
+                        unread.setdefault(year, {}).setdefault(field, reason)
                 called.setdefault(year, {}).update(
                     {f"{basis}_{field}value": f"{grid.caption}: {grid.headers[at]}" for field, at in columns.items()}
                 )
@@ -154,8 +186,12 @@ def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessmen
                     left.append(grid.shown(row))
             reading.left += [(grid, left)] if left else []
     for year, known in years.items():
+        why = unread.get(year, {})
+        sure = {field: value for field, value in known.items() if field not in why}
         label = {field: text for field, text in called[year].items() if field in known}
-        yield Assessment(**of, **known, raw=raw, labels=label, roll=str(year), tax_year=year, currency=CURRENCY)
+        yield Assessment(
+            **of, **sure, raw=raw, labels=label, unread=why, roll=str(year), tax_year=year, currency=CURRENCY
+        )
     if not years:
         yield from _undated(reading, of)
 
@@ -188,54 +224,54 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
         left = list[dict[str, str]]()
         for row in grid.sure_rows:
             cells = {field: row[at] for field, at in columns.items() if row[at]}
-            said = _sale(cells)
-            if not is_sale(said):
+            said, why = _sale(cells)
+            if not _is_sale(said, why):
                 left += [rest] if (rest := grid.shown(row)) else []
                 continue
             if grid.shown(row, columns.values()) or _unread(cells, said):
                 left.append(grid.shown(row))
-            transfer = _numbered(transfer_of(said), known)
+            transfer = _numbered(transfer_of(said, why), known)
             known[transfer] = said
-            called = {field: grid.headers[columns[_column_of(field, columns)]] for field in said}
-            yield Sale(**of, **said, raw=raw, labels=called, transfer=transfer, currency=CURRENCY)
+            called = {field: grid.headers[columns[_column_of(field, columns)]] for field in (*said, *why)}
+            yield Sale(**of, **said, raw=raw, labels=called, unread=why, transfer=transfer, currency=CURRENCY)
         reading.left += [(grid, left)] if left else []
     fields = {what: field for what in _OF_SALE if (field := reading.field(what))}
     cells = {what: field.text for what, field in fields.items()}
-    said = _sale(cells)
-    if not is_sale(said):
+    said, why = _sale(cells)
+    if not _is_sale(said, why):
         return
     if not any(said.items() <= each.items() for each in known.values()):
-        transfer = transfer_of(said)
+        transfer = transfer_of(said, why)
         if transfer in known:
             return  # it says otherwise, and stays with what no field was read from
-        called = {field: fields[_column_of(field, fields)].label for field in said}
+        called = {field: fields[_column_of(field, fields)].label for field in (*said, *why)}
         if owner := reading.field("owner"):
             said["grantee"], called["grantee"] = owner.text, owner.label
         owned = [field for field in (card.named("pid"), owner, *fields.values()) if field]
         raw = encode(Card(owned, []))
-        yield Sale(**of, **said, raw=raw, labels=called, transfer=transfer, currency=CURRENCY)
+        yield Sale(**of, **said, raw=raw, labels=called, unread=why, transfer=transfer, currency=CURRENCY)
     unread = _unread(cells, said)
     reading.use(*(field for what, field in fields.items() if what not in unread))
 
 
-def _sale(shown: Mapping[str, str]) -> dict[str, Any]:
-    """What a row, or the owner of record, says of a sale."""
-    said: dict[str, Any] = {
-        field: shown[field]
-        for field in ("grantee", "instrument_number", "qualification", "book", "page")
-        if field in shown
-    }
+def _is_sale(said: Mapping[str, Any], unread: Mapping[str, str]) -> bool:
+    """Tells whether a row of the history is one: its date, its price or its deed says so, read or not."""
+    return is_sale({**unread, **said}) or any(name in said for name in ("instrument_number", "book"))
+
+
+def _sale(shown: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a row, or the owner of record, says of a sale, and what of it is not certain."""
+    unread: dict[str, str] = {}
+    said: dict[str, Any] = {field: shown[field] for field in ("grantee", "qualification") if field in shown}
+    said |= {field: values.reference(shown[field]) for field in ("instrument_number", "book", "page") if field in shown}
     if both := _book_and_page(shown.get("book_and_page", "")):
         said |= {"book": both[1].strip(), "page": both[2].strip()}
-    if not any(said.get(field, "").strip("0") for field in ("book", "page")):
+    if not any((said.get(field) or "").strip("0") for field in ("book", "page")):
         said.pop("book", None)
         said.pop("page", None)
-    said = {field: value for field, value in said.items() if value}
-    if (day := values.iso_date(shown.get("sale_date", ""))) is not None:
-        said["sale_date"] = day
-    if (price := values.money(shown.get("sale_price", ""))) is not None:
-        said["sale_price"] = price
-    return said
+    said["sale_date"] = _read(values.read_date, shown.get("sale_date", ""), "sale_date", unread)
+    said["sale_price"] = _read(values.read_money, shown.get("sale_price", ""), "sale_price", unread)
+    return {field: value for field, value in said.items() if value not in (None, "")}, unread
 
 
 def _unread(shown: Mapping[str, str], said: Mapping[str, Any]) -> list[str]:
