@@ -3,7 +3,8 @@
 Workers see it when they ask for what is due, within a second. An attempt that is under way comes to its end first.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -72,14 +73,15 @@ async def change(
     items = await items_named(ledger, job.id, names)
     number = 0
     for _ in range(MOST_TRIES):
-        events = [(item.id, _change_of(spider, item, inputs, often, foreign)) for item in items]
+        events = await asyncio.to_thread(_changes_of, spider, items, inputs, often, foreign)
         changed = await ledger.apply(events)
         number += changed
         if changed == len(events) or not inputs:
             break
         check_can_change(await ledger.job(job.id) or job, often)
         now = await items_named(ledger, job.id, [item.id for item in items])
-        items = [item for item in now if _change_of(spider, item, inputs, often, foreign).input != item.input]
+        again = await asyncio.to_thread(_changes_of, spider, now, inputs, often, foreign)
+        items = [item for item, (_, change) in zip(now, again, strict=True) if change.input != item.input]
         if not items:  # those that did not change had been so already
             break
     else:
@@ -87,6 +89,13 @@ async def change(
     await ledger.note_added([job.id])
     await ledger.counting.count(job.id)
     return number
+
+
+def _changes_of(
+    spider: ChecksItems, items: Iterable[Item], inputs: Mapping[str, Any], often: float | None, foreign: bool
+) -> list[tuple[str, Changed]]:
+    """Those of several items, by id. What is given for one may cost much to check."""
+    return [(item.id, _change_of(spider, item, inputs, often, foreign)) for item in items]
 
 
 def _change_of(

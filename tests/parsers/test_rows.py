@@ -58,12 +58,23 @@ def test_what_a_path_fails_at_is_said_of_the_answer(path: str, document: object)
         at(path, document)
 
 
+def test_a_path_is_checked_without_being_evaluated() -> None:
+    check_path("`[1]`" + " | [@,@][]" * 60)
+
+
+def test_a_long_path_is_refused() -> None:
+    with pytest.raises(UsageError, match="at most 2,000"):
+        check_path("a" * 2_001)
+
+
 @pytest.mark.parametrize("path", ["reverse(data)", "sort_by(data.items, &id)", "values(@)", "/data/items", "data[?id]"])
 def test_a_path_may_use_functions(path: str) -> None:
     check_path(path)
 
 
-@pytest.mark.parametrize("path", ["data..items", "nothing(@)", "reverse()", "(" * 5000, "'", "items[::0"])
+@pytest.mark.parametrize(
+    "path", ["data..items", "nothing(@)", "reverse()", "[reverse(a, b)]", "(" * 5000, "'", "items[::0"]
+)
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(UsageError, match="is neither a JMESPath, like"):
         check_path(path)

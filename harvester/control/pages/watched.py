@@ -1,5 +1,6 @@
 """Feeds, endpoints and other items of standing jobs: how each stands; adding, removing and restarting them."""
 
+import asyncio
 import json
 import tomllib
 from collections.abc import Callable, Sequence
@@ -133,7 +134,7 @@ def _add_form(room: Room, jobs: Sequence[Job]) -> None:
         elif added and added.known:
             done(f"{job.id} had {item.key} already: it is watched.")
         elif added:
-            key = usual_key(job.spider, item, kind)
+            key = await asyncio.to_thread(usual_key, job.spider, item, kind)
             done(f"{key} is watched from now on.", partial(_take_out, room, job.id, key))
 
     fields = [

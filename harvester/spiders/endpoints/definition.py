@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -15,7 +16,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from harvester import validation
-from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.bounded import BoundedProcess, Bounds
+from harvester.exceptions import InvalidRecordError, TooCostlyError, UsageError
 from harvester.hosts import user_of
 from harvester.items import Found
 from harvester.items.other import check_collection, collection_named
@@ -37,6 +39,9 @@ ALONE = "endpoints"
 """Collection of those of which only the address is given."""
 USUAL_INTERVAL = "5m"
 MOST_FILE_BYTES = 10 * 1024 * 1024
+SMALL_SCHEMA = 8_000
+"""Characters of a schema that is checked here."""
+CHECK_BOUNDS = Bounds(cpu_s=5.0, memory_mb=128, result_mb=1, silence_s=60.0)
 _OWN_HEADERS = frozenset({"content-length", "transfer-encoding"})
 """Another value would have the server wait for a body that never comes."""
 _is_header = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
@@ -181,7 +186,7 @@ def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
     """Of what somebody gives for one endpoint; without anything its name is its address. Raises UsageError."""
     try:
         endpoint = Endpoint(**{"collection": collection_of(name), **(given or {"url": name, "collection": ALONE})})
-        check_schema(endpoint.json_schema or {})
+        _check_schema(endpoint.json_schema or {})
     except ValidationError as error:
         said = "; ".join(f"{place}: {fault}" for place, fault in problems(error, Endpoint, name).items())
         raise UsageError(said) from None
@@ -288,8 +293,20 @@ def _schema(given: Any, folder: Path) -> Any:
         given = _of_model(module, name) if colon else _of_file(folder / given)
     if not isinstance(given, dict):
         raise UsageError("it is a table, the name of a file, or a pydantic model like 'package.module:Model'")
-    check_schema(given)
+    _check_schema(given)
     return given
+
+
+def _check_schema(schema: Any) -> None:
+    """Raises UsageError. A large one may cost much to check."""
+    if len(json.dumps(schema)) <= SMALL_SCHEMA:
+        check_schema(schema)
+        return
+    with closing(BoundedProcess()) as process:
+        try:
+            process.call(CHECK_BOUNDS, check_schema, schema)
+        except TooCostlyError as error:
+            raise UsageError(f"it is too large to be checked: {error}") from None
 
 
 def _of_file(path: Path) -> Any:
