@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from threading import Event, Thread
 from time import monotonic
@@ -42,7 +42,9 @@ class BoundedProcess:
     can be pickled. All methods block; only `stop` may be called from another thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, files: Sequence[int] = ()) -> None:
+        """`files`: descriptors of open files, which the process has under the same numbers (not on Windows)."""
+        self._files = files
         self._process: subprocess.Popen[bytes] | None = None
 
     def call(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -114,7 +116,7 @@ class BoundedProcess:
             self.close()
         if self._process is None:
             try:
-                self._process = _start()
+                self._process = _start(self._files)
             except OSError as error:
                 raise TooCostlyError(f"no process for it can be started here: {error.strerror}") from None
         return self._process
@@ -203,7 +205,7 @@ def _death_of(process: "subprocess.Popen[bytes]") -> str:
     return "the process that reads it says nothing that can be understood"
 
 
-def _start() -> "subprocess.Popen[bytes]":
+def _start(files: Sequence[int]) -> "subprocess.Popen[bytes]":
     environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # and none of our secrets
     if os.name == "nt":
         environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]  # Python does not start without it
@@ -213,5 +215,6 @@ def _start() -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # what libraries say of damage
         env=environment,
+        pass_fds=files,
         start_new_session=True,  # Ctrl-C at the terminal is for the crawl
     )

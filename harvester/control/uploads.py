@@ -7,7 +7,7 @@ Compressed ones (gzip) are bounded by what comes out of them.
 import asyncio
 import hashlib
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from io import BufferedReader
 from pathlib import Path
@@ -15,11 +15,15 @@ from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple, cast
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from harvester.control.problems import Problem
 from harvester.jobs.inputs import SAMPLE_BYTES
 from harvester.stores.private_files import make_closed
 
+MAX_RATIO, FREE_BYTES = 100, 1 << 20
+"""A compressed body unpacks to at most so many times its size, and to so many bytes in any case. Lists of items, even
+with much that repeats, unpack to 30 times theirs; what is made to be work for others to a thousand times."""
 PIECE_BYTES = 1 << 20
 """That are decompressed together."""
 MOST_AT_ONCE = 4
@@ -81,6 +85,26 @@ class Uploads:
             self._running -= 1
 
 
+async def while_connected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """Returns what comes of the work. Cancels it when whoever asked is gone, and raises Problem. The body has come."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Problem(400, "bad_request", "Whoever sent it is gone.")
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 class _Plain:
     """What comes, as it is."""
 
@@ -107,8 +131,10 @@ class _Gunzip(_Plain):
         super().__init__(most)
         self._member = zlib.decompressobj(_GZIP)
         self._begun = False
+        self._may_be = FREE_BYTES
 
     def write(self, chunk: bytes, file: IO[bytes], digest: Any) -> None:
+        self._may_be += MAX_RATIO * len(chunk)
         while chunk:
             if self._member.eof:
                 self._member = zlib.decompressobj(_GZIP)
@@ -117,6 +143,9 @@ class _Gunzip(_Plain):
                 piece = self._member.decompress(chunk, PIECE_BYTES)
             except zlib.error:
                 raise Problem(400, "bad_request", "The body is no gzip, as its Content-Encoding says.") from None
+            self._may_be -= len(piece)
+            if self._may_be < 0:
+                raise Problem(413, "too_large", f"The body unpacks to more than {MAX_RATIO} times its size.")
             super().write(piece, file, digest)
             chunk = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 

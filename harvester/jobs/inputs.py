@@ -190,7 +190,7 @@ def packed(item: Found) -> bytes:
 
 def unpacked(file: Source, kind: str) -> Iterator[Found | BadLine]:
     """What `packed` has made. Raises UsageError when there are more than are taken together."""
-    for number, raw in enumerate(file, 1):
+    for number, raw in enumerate(iter(lambda: file.readline(MOST_LINE_BYTES + 1), b""), 1):
         if number > MOST_PACKED:
             raise UsageError(f"More than {MOST_PACKED:,} items were sent together.")
         try:

@@ -41,6 +41,7 @@ from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.listing import MOST_RECORDS, ItemFilter, ItemList, ItemPage, ItemReport
 from harvester.jobs.results import ItemResults
 from harvester.jobs.submission import Submission, Submitted, Submitter
+from harvester.jobs.uploads import read_upload
 from harvester.project import spider_loader
 from harvester.shutdown import stop
 from harvester.stores import mongodb
@@ -314,14 +315,14 @@ class JobService:
     async def submit_upload(self, wanted: Submission, upload: Source, given: Input) -> Submitted:
         """The same, of a file that came from elsewhere and is open: the path of the input is what people are told."""
         submitter = Submitter(self.config, self.ledger, wanted._replace(foreign=True))
-        return await self._submit_lines(submitter, upload, given)
+        return await self._submit_upload(submitter, upload, given)
 
     async def add_upload(
         self, job: str, upload: Source, given: Input, kind: str = "", often: float | None = None
     ) -> Submitted:
         """Adds items of a file that came from elsewhere, and is open, to a job: see `add`."""
         submitter = await self._adder(job, kind, often, foreign=True)
-        return await self._submit_lines(submitter, upload, given)
+        return await self._submit_upload(submitter, upload, given)
 
     async def submit_packed(self, wanted: Submission, part: Source) -> Submitted:
         """The same, of items that somebody elsewhere has read, a part of a larger input."""
@@ -359,11 +360,12 @@ class JobService:
 
     async def _submit(self, submitter: Submitter, given: Input) -> Submitted:
         with opened(given.path) as file:
-            return await self._submit_lines(submitter, file, given)
+            lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
+            return await submitter.submit(lines, ahead=size_of(file) > 0)
 
-    async def _submit_lines(self, submitter: Submitter, file: Source, given: Input) -> Submitted:
-        lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
-        return await submitter.submit(lines, ahead=size_of(file) > 0)
+    async def _submit_upload(self, submitter: Submitter, upload: Source, given: Input) -> Submitted:
+        async with read_upload(upload, given, submitter.kind) as lines:
+            return await submitter.submit(lines, ahead=True)
 
     async def export(self, job: str, wanted: FileExport) -> list[Exported]:
         """Writes files of its records and its manifest. Raises StorageError when one cannot be written."""

@@ -32,6 +32,8 @@ CHUNK = 1000
 """Items that are added together."""
 MOST_KEY = 200
 """Characters of an idempotency key."""
+MAX_BAD_LINES = 100_000
+"""Of an input. One that has more is of another form than was said."""
 MOST_SHOWN = 20
 """Bad lines that an answer holds. All are in a file."""
 SHOWN = 1000
@@ -290,7 +292,9 @@ class BadLines:
             raise self._failure(error) from None
 
     def add(self, line: BadLine) -> None:
-        """Raises StorageError."""
+        """Raises StorageError, and UsageError when there are too many."""
+        if self.number == MAX_BAD_LINES:
+            raise UsageError(f"More than {MAX_BAD_LINES:,} lines cannot be used: {line.reason} (line {line.line}).")
         self.number += 1
         if self._path is None:
             self.first.append(line)

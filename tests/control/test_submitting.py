@@ -7,17 +7,20 @@ import resource
 from datetime import timedelta
 from typing import Any
 
+import psutil
 import pytest
 
 from harvester.control import idempotency, uploads
 from harvester.control.app import PREFIX
 from harvester.control.tokens import Scope
+from harvester.jobs import submission
+from harvester.jobs import uploads as job_uploads
 from harvester.jobs.ledger import now
 from harvester.jobs.submission import SHOWN, Submitted
 from harvester.sites import recording
 from harvester.spiders import seeds
 from harvester.wire import reader
-from tests.control.serving import Controller
+from tests.control.serving import Controller, listening
 
 Document = dict[str, Any]
 
@@ -348,3 +351,71 @@ async def test_endpoints_are_submitted_by_their_address_or_with_their_name(
     assert found["https://api.test/b"]["url"] == "https://api.test/b"
     assert {"url": "https://api.test/c", "key": ["id"]}.items() <= found["prices"].items()
     assert "name" not in found["prices"]
+
+
+OPEN_QUOTES = b"key,b,c\n" + b'a",b,"\n' * 150_000
+"""Each line opens a quotation mark that the next one closes, and opens another: each is read again to the end."""
+
+
+async def _upload(control: Controller, key: str, content: bytes, **headers: str) -> Any:
+    query = {"spider": "parcels", "argument": "county=elm"}
+    given = {"Content-Type": "text/csv"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    return await control.post("/jobs/upload", key, content=content, headers=given, params=query)
+
+
+async def test_a_small_body_that_unpacks_to_much_is_refused(control: Controller) -> None:
+    """25 kB of newlines in gzip were 25 MB to be read, line by line."""
+    answer = await _upload(control, "k", gzip.compress(b"\n" * 25_000_000), Content_Encoding="gzip")
+    assert (answer.status_code, answer.json()["type"]) == (413, "urn:harvester:problem:too_large")
+    usual = b"key,county,state,source\n" + b"".join(b"%d,Elm County,Ohio,assessor\n" % n for n in range(20_000))
+    answer = await _upload(control, "k2", gzip.compress(usual), Content_Encoding="gzip")
+    assert answer.json()["accepted"] == 20_000
+
+
+async def test_a_file_that_takes_too_long_to_read_is_refused_and_others_do_not_wait(
+    control: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_uploads, "CPU_S", 1.0)
+    monkeypatch.setattr(job_uploads, "CPU_S_PER_MB", 0.0)
+    upload = asyncio.create_task(_upload(control, "k", OPEN_QUOTES))
+    for _ in range(5):
+        assert (await control.get("/jobs")).status_code == 200
+    assert not upload.done()
+    answer = await upload
+    assert (answer.status_code, "1 seconds of computing" in answer.text) == (422, True), answer.text
+    assert control.context.uploads._running == 0
+
+
+async def test_too_many_bad_lines_are_no_input(control: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submission, "MAX_BAD_LINES", 50)
+    answer = await _upload(control, "k", b"key,b\n" + b"x\n" * 10_000)
+    assert (answer.status_code, "More than 50 lines cannot be used" in answer.text) == (422, True), answer.text
+
+
+async def test_an_upload_ends_when_whoever_sent_it_is_gone(control: Controller) -> None:
+    """Its place is free for another one, and no process reads it any more."""
+    children = {child.pid for child in psutil.Process().children()}
+
+    def reading() -> list[psutil.Process]:
+        return [child for child in psutil.Process().children() if child.pid not in children]
+
+    async with listening(control.app) as address, asyncio.timeout(120):
+        host, _, port = address.rpartition("/")[2].partition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        lines = [
+            f"POST {PREFIX}/jobs/upload?spider=parcels&argument=county%3Delm HTTP/1.1",
+            f"Host: {host}",
+            *(f"{name}: {value}" for name, value in control.headers(Scope.OPERATE).items()),
+            "Idempotency-Key: k",
+            "Content-Type: text/csv",
+            f"Content-Length: {len(OPEN_QUOTES)}",
+        ]
+        writer.write("\r\n".join([*lines, "\r\n"]).encode() + OPEN_QUOTES)
+        await writer.drain()
+        while not reading():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert control.context.uploads._running == 1
+        writer.close()
+        while control.context.uploads._running or reading():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert (await _upload(control, "k2", b"key\n1\n")).status_code == 201

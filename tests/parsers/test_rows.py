@@ -73,7 +73,7 @@ def test_a_path_may_use_functions(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["data..items", "nothing(@)", "reverse()", "[reverse(a, b)]", "(" * 5000, "'", "items[::0"]
+    "path", ["data..items", "nothing(@)", "reverse()", "[reverse(a, b)]", "(" * 1900, "'", "items[::0"]
 )
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(UsageError, match="is neither a JMESPath, like"):

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from typing import Annotated, Any, cast
@@ -17,7 +17,7 @@ from harvester.control.context import Here
 from harvester.control.idempotency import Key, checked, fingerprint_of
 from harvester.control.problems import Fault, Problem, documented
 from harvester.control.routes.jobs import JobId
-from harvester.control.uploads import Upload
+from harvester.control.uploads import Upload, while_connected
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
 from harvester.jobs.inputs import PACKED, Format, Input
 from harvester.jobs.submission import Submission, Submitted
@@ -171,7 +171,8 @@ async def upload(
                 return _submitted(await here.jobs.submit_packed(wanted, body.file))
             return _submitted(await here.jobs.submit_upload(wanted, body.file, given))
 
-        return await here.keys.once(header, _fingerprint_of(request, body), act)  # type: ignore[return-value]
+        done = here.keys.once(header, _fingerprint_of(request, body), act)
+        return await while_connected(request, done)  # type: ignore[return-value]
 
 
 @router.post("/{job}/items", operation_id="add_items", dependencies=[OPERATES], responses=documented(404, 409, 413))
@@ -210,9 +211,10 @@ async def add_upload(
                 return answered(await here.jobs.add_packed(job, body.file, kind, often))
             return answered(await here.jobs.add_upload(job, body.file, given, kind, often))
 
-        if header is None:
-            return await act("")  # type: ignore[return-value]
-        return await here.keys.once(header, _fingerprint_of(request, body), act)  # type: ignore[return-value]
+        done: Coroutine[Any, Any, Any] = (
+            act("") if header is None else here.keys.once(header, _fingerprint_of(request, body), act)
+        )
+        return await while_connected(request, done)  # type: ignore[return-value]
 
 
 @router.post("/{job}/items/remove", operation_id="remove_items", dependencies=[OPERATES], responses=documented(404))

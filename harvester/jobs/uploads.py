@@ -1,0 +1,71 @@
+"""Reads files that somebody elsewhere has sent, in a process that has bounds and ends when nobody waits for it."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from io import BufferedReader, BytesIO, FileIO
+from itertools import islice
+from typing import Any, cast
+
+from harvester.bounded import BoundedProcess, Bounds
+from harvester.exceptions import TooCostlyError, UsageError
+from harvester.items import Found
+from harvester.jobs.inputs import SAMPLE_BYTES, BadLine, Input, Lines, Source, size_of
+
+SMALL_BYTES = 16 * 1024
+"""Of an upload that is read here. What is larger may cost much, as a file of open quotation marks."""
+TOGETHER = 200
+"""Lines that come from the process together."""
+CPU_S, CPU_S_PER_MB = 20.0, 2.0
+"""Seconds of computing that a file may take. A usual one takes a tenth."""
+MEMORY_MB = 128
+RESULT_MB_PER_MB = 20
+"""What comes of a file is that much larger, at most: most of it are short lines."""
+
+
+@asynccontextmanager
+async def read_upload(file: Source, given: Input, kind: str) -> AsyncIterator[Iterator[Found | BadLine]]:
+    """Gives the items and bad lines of a file, which is at its beginning, to be iterated once in a thread.
+
+    At its end nothing of it is being read any more, whatever the iterator was at. The iterator raises UsageError for
+    what cannot be read, and for what takes too much.
+    """
+    body = _small(file)
+    if body is not None and len(body) <= SMALL_BYTES:
+        yield iter(Lines(_source(body), given.path, kind, given.form, given.key))
+        return
+    process = BoundedProcess(files=[] if body is not None else [file.fileno()])
+    try:
+        yield _read(process, file.fileno() if body is None else body, given, kind, size_of(file))
+    finally:
+        process.stop()
+
+
+def _read(process: BoundedProcess, file: int | bytes, given: Input, kind: str, size: int) -> Iterator[Found | BadLine]:
+    mb = size / (1 << 20)
+    bounds = Bounds(CPU_S + CPU_S_PER_MB * mb, MEMORY_MB, 64 + int(RESULT_MB_PER_MB * mb), silence_s=3600.0)
+    try:
+        for lines in process.items(bounds, read_lines, file, given, kind):
+            yield from lines
+    except TooCostlyError as error:
+        raise UsageError(f"{given.path} is read no further: {error}.") from None
+    finally:
+        process.close()
+
+
+def read_lines(file: int | bytes, given: Input, kind: str) -> Iterator[list[Found | BadLine]]:
+    """Yields the lines of a file that is open in this process, or of its content, some at a time."""
+    source = _source(file) if isinstance(file, bytes) else BufferedReader(FileIO(file), SAMPLE_BYTES)
+    lines = iter(Lines(source, given.path, kind, given.form, given.key))
+    while together := list(islice(lines, TOGETHER)):
+        yield together
+
+
+def _source(body: bytes) -> Source:
+    return BufferedReader(cast(Any, BytesIO(body)), SAMPLE_BYTES)
+
+
+def _small(file: Source) -> bytes | None:
+    """The content of what is no file, or a small one, or cannot be given to another process; else None."""
+    size = size_of(file)
+    return file.read() if size <= SMALL_BYTES or os.name == "nt" else None
