@@ -8,7 +8,7 @@ import pytest
 
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
-from harvester.parsers.counties import arcgis, socrata
+from harvester.parsers.counties import arcgis, labels, socrata
 from harvester.parsers.counties.table import Rows, Source
 
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")
@@ -105,7 +105,7 @@ def test_a_layer_with_the_owner_of_today_and_of_january_is_read_with_that_of_tod
         ),
         (
             {"PIN": "1", "MAILADDR": "PO BOX 7", "CITY": "ADA", "STATE": "MI", "ZIP": "49301"},
-            {"mailing_address": "PO BOX 7", "situs_city": None, "situs_zip": None},
+            {"mailing_address": "PO BOX 7, ADA, MI 49301", "situs_city": None, "situs_zip": None},
         ),
         (
             {
@@ -180,3 +180,157 @@ def test_a_roll_that_names_its_area_and_its_sale_in_its_own_words_is_read() -> N
     (parcel,), (sale,) = (of_kind(kind, records) for kind in (Property, Sale))
     assert (parcel.use_description, parcel.neighborhood) == ("Multi-Family", "Sample Heights")
     assert (parcel.living_area_sqft, sale.sale_date) == (1417, date(2017, 8, 28))
+
+
+PUBLIC: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a town of the northeast, with the owner's place in columns without a word of whose it is": (
+        {
+            "PAMS_PIN": "1",
+            "PROP_LOC": "7 ELM ST",
+            "ST_ADDRESS": "PO BOX 7",
+            "CITY_STATE": "ADA, NJ",
+            "ZIP_CODE": "07000",
+        },
+        {
+            "situs_address": "7 ELM ST",
+            "mailing_address": "PO BOX 7, ADA, NJ 07000",
+            "situs_city": None,
+            "situs_zip": None,
+        },
+    ),
+    "a state that shows its parcels' places by names and numbers": (
+        {"PARCEL_ID_NR": "1", "SITUS_ADDRESS": "7 ELM ST", "SITUS_CITY_NM": "ADA", "SITUS_ZIP_NR": "98000"},
+        {"situs_address": "7 ELM ST", "situs_city": "ADA", "situs_zip": "98000"},
+    ),
+    "a state whose addresses have a place in them already": (
+        {"Prop_ID": "1", "OWNER_NAME": "DOE JANE", "NAME_CARE": "ROE EVA", "MAIL_ADDR": "PO BOX 7, ADA, TX 75001"}
+        | {
+            "MAIL_CITY": "ADA",
+            "MAIL_ZIP": "75001",
+            "SITUS_ADDR": "7 ELM ST",
+            "LEGAL_AREA": 1.5,
+            "LGL_AREA_UNIT": "Acres",
+        }
+        | {"GIS_AREA": 2.5, "GIS_AREA_UNIT": "SQFT"},
+        {"mailing_address": "C/O ROE EVA, PO BOX 7, ADA, TX 75001", "acres": 1.5, "gis_acres": None},
+    ),
+    "a state with the parts of an address, and values of its own name": (
+        {
+            "state_pin": "1",
+            "anumber": 7,
+            "st_pre_dir": "N",
+            "st_name": "ELM",
+            "st_pos_typ": "ST",
+            "own_add_l1": "PO BOX 7",
+        }
+        | {
+            "own_add_l2": "ADA MN 55001",
+            "acres_deed": 1.5,
+            "plat_name": "OAKS",
+            "abb_legal": "LOT 7",
+            "fin_sq_ft": 1500,
+        },
+        {
+            "situs_address": "7 N ELM ST",
+            "mailing_address": "PO BOX 7, ADA MN 55001",
+            "acres": 1.5,
+            "subdivision": "OAKS",
+        }
+        | {"legal_description": "LOT 7", "living_area_sqft": 1500},
+    ),
+    "names cut at the tenth character": (
+        {"PARCELID": "1", "SITEADDRES": "7 ELM DR", "LIVING_ARE": "1500", "SUBDIVISIO": "OAKS", "PROPERTY_A": "x"},
+        {"situs_address": "7 ELM DR", "living_area_sqft": 1500, "subdivision": "OAKS", "mailing_address": None},
+    ),
+    "a second owner by another name, and one who is there twice": (
+        {"PARCELID": "1", "OWNERNME1": "DOE JAMES", "OWN1": "DOE JAMES", "OWN2": "& DOE JANE"},
+        {"owner_names": ("DOE JAMES", "DOE JANE")},
+    ),
+    "a second owner whose column begins otherwise than the first one's": (
+        {
+            "SSL": "1",
+            "OWNERNAME": "DOE JANE",
+            "OWNNAME2": "DOE JOHN",
+            "ADDRESS1": "PO BOX 7",
+            "CITYSTZIP": "ADA DC 20001",
+        }
+        | {"PREMISEADD": "7 ELM ST NW"},
+        {"owner_names": ("DOE JANE", "DOE JOHN"), "mailing_address": "PO BOX 7, ADA DC 20001"}
+        | {"situs_address": "7 ELM ST NW"},
+    ),
+    "a location where nothing else says where the parcel is": (
+        {"Parcel_ID": "1", "Location": "7 ELM ST", "Mailing_Address": "PO BOX 7", "ayb": 1980, "State_Use": "101"},
+        {"situs_address": "7 ELM ST", "mailing_address": "PO BOX 7", "year_built": 1980, "use_code": "101"},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PUBLIC)
+def test_layers_are_read_by_the_words_that_their_columns_are_made_of(kind: str) -> None:
+    row, wanted = PUBLIC[kind]
+    (parcel,) = of_kind(Property, layer("us-mi-kent", next(iter(row)), **row))
+    assert {name: getattr(parcel, name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"SITUS_ADDR": ", TX"}, ", TX: it names no street"),
+        ({"SITUS_ADDR": "TX 75001-1234"}, "TX 75001-1234: it names no street"),
+        ({"OWNER": "DOE JANE", "ADDRESS": "7 ELM ST", "STATE": "MI"}, "7 ELM ST: it may be the owner's address"),
+    ],
+)
+def test_an_address_that_may_not_be_the_propertys_is_withheld_with_a_reason(row: dict[str, Any], shown: str) -> None:
+    (parcel,) = of_kind(Property, layer("us-mi-kent", "PIN", PIN="1", **row))
+    assert (parcel.situs_address, parcel.mailing_address) == (None, None)
+    assert parcel.unread == {"situs_address": shown}
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        ({"emv_land": 4, "emv_bldg": 6, "emv_total": 10}, "market_value=10 land=4 improvement=6"),
+        ({"TOTAL_MKT_VALUE": 10, "LAND_MKT_VALUE": 4}, "market_value=10 land=4"),
+        ({"APPRAISED_TOTAL_VALUE": 10, "APPRAISED_LAND_VALUE": 4}, "appraised_value=10 land=4"),
+        ({"TOTAPR1": 10, "CNTTXBLVAL": 3}, "appraised_value=10 taxable_value=3"),
+        ({"AVLAND": 4, "AVIMPROVE": 6, "AVTOTAL": 10}, "assessed_value=10 land=4 improvement=6"),
+        ({"TotAssess": 10, "LandAssess": 4, "ImprAssess": 6}, "assessed_value=10 land=4 improvement=6"),
+        ({"VALUE_LAND": 4, "VALUE_BLDG": 6}, "land=4 improvement=6"),
+        ({"TotalBuildingValue": 6, "TotalLandValue": 4, "TotalValue": 10}, "total_value=10 land=4 improvement=6"),
+        ({"NFMLNDVL": 4, "NFMIMPVL": 6, "NFMTTLVL": 10}, "total_value=10 land=4 improvement=6"),
+        ({"REAL_FLV": 10, "LAND_LV": 4, "IMPRV_LV": 6}, "total_value=10 land=4 improvement=6"),
+        ({"LAST_YR_TX": 10, "PAGE": 7, "LANDAREA": 5, "LAND_ACRES": 6}, ""),
+    ],
+)
+def test_values_are_of_the_basis_that_their_columns_name(row: dict[str, Any], wanted: str) -> None:
+    found = of_kind(Assessment, layer("us-mi-kent", "PIN", PIN="1", **row))
+    said = {name: getattr(each, name) for each in found for name in each.labels}
+    parts = {"land_value": "land", "improvement_value": "improvement"}
+    shown = {next((part for end, part in parts.items() if name.endswith(end)), name): said[name] for name in said}
+    assert shown == {name: int(value) for name, value in (each.split("=") for each in wanted.split())}
+
+
+def test_the_columns_of_one_sale_may_have_its_number_or_none() -> None:
+    row = {"TRADATE": "20190405", "CONSIDR1": 200, "GRNTNAM1": "ROE EVA", "DR1LIBER": "100", "DR1FOLIO": "7"}
+    (sale,) = of_kind(Sale, layer("us-md-made-up", "ACCTID", ACCTID="1", **row))
+    assert (sale.transfer, sale.sale_price, sale.grantor) == ("2019-04-05/100-7", 200, "ROE EVA")
+    two = {"SALEDATE": "2019-04-05", "SALEPRICE": 200, "SALEDATE1": "2010-01-02", "SALEPRICE1": 100}
+    sales = of_kind(Sale, layer("us-md-made-up", "ACCTID", ACCTID="1", **two))
+    assert {each.transfer: each.sale_price for each in sales} == {"2019-04-05": 200, "2010-01-02": 100}
+
+
+def test_no_label_means_two_things() -> None:
+    of: dict[str, set[str]] = {}
+    tables = {**labels.PROPERTY, **labels.ASSESSMENT, **labels.SALE, "owners": (*labels.OWNERS, *labels.MORE_OWNERS)}
+    tables |= {"situs": (*labels.SITUS, *labels.LOCATION), "mailing": labels.MAILING, "care of": labels.CARE_OF}
+    tables |= {
+        "legal": labels.LEGAL,
+        "city": labels.MAILING_CITY,
+        "state": labels.MAILING_STATE,
+        "zip": labels.MAILING_ZIP,
+    }
+    tables |= {f"part {number}": part for number, part in enumerate(labels.SITUS_PARTS)} | {"id": labels.OTHER_IDS}
+    for name, found in tables.items():
+        for label in found:
+            of.setdefault(label, set()).add(name)
+    assert {label: names for label, names in of.items() if len(names) > 1} == {}

@@ -41,6 +41,21 @@ _SUFFIXES = {
 _words = re.compile(r"[\w'&/-]+").findall
 
 
+_is_place_only = re.compile(r"[\s,.-]*(?:[A-Z]{2}\b)?[\s,.-]*(?:\d{5}(?:-?\d{4})?)?[\s,.-]*", re.IGNORECASE).fullmatch
+
+
+def is_place_only(address: str) -> bool:
+    """Tells an address that has no more than a state and a ZIP code."""
+    return _is_place_only(address) is not None
+
+
+def ends_with_place(address: str, place: str) -> bool:
+    """Whether an address ends with the ZIP code of a place, or with its last word when it has none."""
+    words, last = _words(address.upper()), _words(place.upper())
+    code = next((word[:5] for word in last if word[:5].isdecimal()), "")
+    return bool(words and last) and (words[-1][:5] == code if code else words[-len(last) :] == last)
+
+
 class AddressQuery(NamedTuple):
     """An address that is looked for."""
 

@@ -13,7 +13,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.addresses import ends_with_place, is_place_only, parts_of
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.names import Line, care_of, line_kinds
@@ -93,12 +93,13 @@ class Layout:
         here = labels.BY_JURISDICTION.get(source.jurisdiction, {})
         for column in columns:
             label, number = column.meaning or label_of(column.name)
-            label = here.get(label, label)
+            label = here.get(label, label if column.meaning else labels.whole(column.name, label))
             self._by_label.setdefault(label, {}).setdefault(number, column.name)
             if column.alias and label not in labels.ALL:
                 self._by_alias.setdefault(labels.plain(column.alias), column.name)
         self.of_parcel_id = self._parcel_id_columns(source.parcel_id_field)
         self._property = self._found(labels.PROPERTY)
+        self._of_nobody: list[str] = []
         self._lines = {
             field: self._numbered(of)
             for field, of in {
@@ -114,13 +115,15 @@ class Layout:
             self._column(of) for of in (labels.MAILING_CITY, labels.MAILING_STATE, labels.MAILING_ZIP)
         ]
         if not self._lines["situs_address"]:
-            self._lines["situs_address"] = self._situs_parts()
-        for field, mine, owners in (
-            ("situs_city", labels.BARE_CITY, self._mailing_place[0]),
-            ("situs_zip", labels.BARE_ZIP, self._mailing_place[2]),
-        ):
-            if field not in self._property and (owners or not self._lines["mailing"]) and (name := self._column(mine)):
-                self._property[field] = [name]
+            self._lines["situs_address"] = self._situs_parts() or self._numbered(labels.LOCATION)
+        self._lines["more_owners"] += self._further_owners()
+        self._place_bare_columns()
+        self._with_unit = {
+            field: (area, unit)
+            for field, pairs in labels.WITH_UNIT.items()
+            for area, unit in ((self._column([area]), self._column([unit])) for area, unit in pairs)
+            if area and unit
+        }
         self._other_ids = [
             name
             for label in labels.OTHER_IDS
@@ -200,14 +203,26 @@ class Layout:
         agents += [(care_of(text), name) for text, name in lines["care_of"]]
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         if mailing and (place := reading.lines(self._mailing_place)):
-            mailing = [*mailing, (_place(reading, self._mailing_place), _joined(place))]
+            shown = _place(reading, self._mailing_place)
+            if not ends_with_place(mailing[-1][0], shown):
+                mailing = [*mailing, (shown, _joined(place))]
         for field, parts in {"owner_names": owners, "legal_description": lines["legal_description"]}.items():
             if parts:
                 found.labels[field] = _joined(parts)
         if mailing:
             found.labels["mailing_address"] = _joined(mailing)
             found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
-        if situs := lines["situs_address"]:
+        for name in self._of_nobody:
+            if shown := values.text(reading.shown(name)):
+                found.unread["situs_address"] = f"{shown[: values.MAX_SHOWN]}: it may be the owner's address"
+                break
+        for field, (area, unit) in self._with_unit.items():
+            if field not in found.values and (values.text(reading.shown(unit)) or "").upper() in _ACRES:
+                found = found.joined(reading.fields({field: [area]}, lambda field: values.read_acres))
+        situs = lines["situs_address"]
+        if situs and is_place_only(" ".join(text for text, _ in situs)):
+            found.unread["situs_address"] = f"{' '.join(text for text, _ in situs)}: it names no street"
+        elif situs:
             found.labels["situs_address"] = _joined(situs)
             found.values["situs_address"] = shown = " ".join(text for text, _ in situs)
             found.values["situs_parts"] = parts_of(shown)
@@ -289,6 +304,38 @@ class Layout:
                 return [numbered[number] for number in sorted(numbered)]
         return [name for label in wanted if (name := self._by_alias.get(label))][:1]
 
+    def _further_owners(self) -> list[str]:
+        """The second lines of owners that have another label than the first: OWNERNAME, OWNNAME2."""
+        if len(self._lines["owner_names"]) != 1:
+            return []
+        numbered = [self._by_label.get(label, {}) for label in labels.OWNERS]
+        known = self._lines["owner_names"] + self._lines["more_owners"]
+        return [
+            each[number] for each in numbered for number in sorted(each) if number > 1 and each[number] not in known
+        ]
+
+    def _place_bare_columns(self) -> None:
+        """Tells whose the columns of an address are that do not say it.
+
+        Those beside a state are the owner's when he has no others. Where that leaves the property without an address
+        nobody knows whose they are.
+        """
+        city, state, code = map(self._column, (labels.BARE_CITY, labels.BARE_STATE, labels.BARE_ZIP))
+        bare = self._numbered(labels.BARE_ADDRESS)
+        is_of_property = self._lines["situs_address"] == bare != []
+        if not state or all(self._mailing_place):
+            owners = bool(self._mailing_place[0]), bool(self._mailing_place[2])
+            for field, name, is_owners in zip(("situs_city", "situs_zip"), (city, code), owners, strict=True):
+                if name and field not in self._property and (is_owners or not self._lines["mailing"]):
+                    self._property[field] = [name]
+        elif self._lines["mailing"] and not is_of_property:
+            mine = self._mailing_place
+            self._mailing_place = [mine[0] or city, mine[1] or state, mine[2] or code]
+        elif not self._lines["mailing"] and not is_of_property:
+            self._lines["mailing"], self._mailing_place = bare, [city, state, code]
+        elif not self._lines["mailing"]:
+            self._lines["situs_address"], self._of_nobody = [], bare
+
     def _situs_parts(self) -> list[str]:
         """The columns of an address that is shown in parts; empty without a house number's and a street's."""
         found = [self._column(of) for of in labels.SITUS_PARTS]
@@ -304,6 +351,8 @@ class Layout:
             by_alias = self._column(wanted) if not any(field in of for of in sales.values()) else None
             if by_alias:
                 sales.setdefault(0, {})[field] = [by_alias]
+        if sales.get(1) and sales.get(0, {}).keys().isdisjoint(sales[1]):
+            sales[1] |= sales.pop(0, {})  # of one sale: some of its columns have a number, and some have none
         return dict(sorted(sales.items()))
 
 
@@ -312,7 +361,12 @@ class _Found(NamedTuple):
     labels: dict[str, str]
     unread: dict[str, str]
 
+    def joined(self, other: "_Found") -> "_Found":
+        """Both."""
+        return _Found(self.values | other.values, self.labels | other.labels, self.unread | other.unread)
 
+
+_ACRES = ("AC", "ACRE", "ACRES", "A")
 _OF_A_DEED = ("instrument_number", "book", "deed_type", "grantor", "grantee")
 _IsKept = Callable[[Mapping[str, Any]], bool]
 _OF_PROPERTY: Mapping[str, Callable[[Any], Any]] = {
@@ -491,8 +545,14 @@ def _owners(
     A notice in place of a name is added to `unread`.
     """
     by_kind: dict[Line, list[tuple[str, str]]] = {kind: [] for kind in Line}
-    for line, kind in zip(shown, line_kinds([text for text, _ in shown]), strict=True):
-        by_kind[kind].append(line)
+    known: set[str] = set()
+    for (text, name), kind in zip(shown, line_kinds([text for text, _ in shown]), strict=True):
+        if kind == Line.NAME:
+            text = text.removeprefix("&").lstrip() or text
+            if text.upper() in known:
+                continue
+            known.add(text.upper())
+        by_kind[kind].append((text, name))
     if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
         unread["owner_names"] = f"{by_kind[Line.NOTICE][0][0][: values.MAX_SHOWN]}: it is no name"
     return by_kind[Line.NAME], by_kind[Line.MAILING]
