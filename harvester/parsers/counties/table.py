@@ -199,7 +199,10 @@ class Layout:
     def _property_of(self, reading: "_Reading", of: dict[str, Any], unread: dict[str, str]) -> Property:
         found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
         lines = {field: reading.lines(names) for field, names in self._lines.items()}
-        owners, agents = _owners(lines["owner_names"] + lines["more_owners"], found.unread)
+        known = {text.upper() for text, _ in lines["owner_names"]}
+        more = [(text.removeprefix("&").lstrip() or text, name) for text, name in lines["more_owners"]]
+        more = [(text, name) for text, name in more if text.upper() not in known]
+        owners, agents = _owners(lines["owner_names"] + more, found.unread)
         agents += [(care_of(text), name) for text, name in lines["care_of"]]
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         if mailing and (place := reading.lines(self._mailing_place)):
@@ -545,14 +548,8 @@ def _owners(
     A notice in place of a name is added to `unread`.
     """
     by_kind: dict[Line, list[tuple[str, str]]] = {kind: [] for kind in Line}
-    known: set[str] = set()
-    for (text, name), kind in zip(shown, line_kinds([text for text, _ in shown]), strict=True):
-        if kind == Line.NAME:
-            text = text.removeprefix("&").lstrip() or text
-            if text.upper() in known:
-                continue
-            known.add(text.upper())
-        by_kind[kind].append((text, name))
+    for line, kind in zip(shown, line_kinds([text for text, _ in shown]), strict=True):
+        by_kind[kind].append(line)
     if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
         unread["owner_names"] = f"{by_kind[Line.NOTICE][0][0][: values.MAX_SHOWN]}: it is no name"
     return by_kind[Line.NAME], by_kind[Line.MAILING]
