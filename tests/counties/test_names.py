@@ -44,3 +44,42 @@ def test_any_lines_have_a_kind_each_and_a_name_has_a_letter(lines: list[str]) ->
     kinds = line_kinds(lines)
     assert len(kinds) == len(lines)
     assert all(any(map(str.isalpha, line)) for line, kind in zip(lines, kinds, strict=True) if kind is NAME)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "[REDACTED]",
+        "*** CONFIDENTIAL ***",
+        "PROTECTED",
+        "NAME WITHHELD PER FS 119.07",
+        "EXEMPT FROM PUBLIC DISCLOSURE",
+        "PUBLIC RECORDS EXEMPT",
+        "- NAME NOT SHOWN -",
+        "INFORMATION NOT PUBLIC",
+        "NO OWNER",
+        "XXXXXXXX",
+        "TBD",
+        "OWNER",
+    ],
+)
+def test_a_notice_is_no_name(shown: str) -> None:
+    assert line_kinds([shown]) == [Line.NOTICE]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "PUBLIC STORAGE",
+        "PRIVATE ROAD LLC",
+        "PROTECTED SERIES 7 LLC",
+        "NOT FOR PROFIT HOUSING INC",
+        "NO NAME RANCH",
+        "CONFIDENTIAL TRUST LLC",
+        "UNKNOWN HEIRS OF JANE DOE",
+        "THE RECORD",
+        "DATA SYSTEMS INC",
+    ],
+)
+def test_a_name_with_the_words_of_a_notice_is_a_name(shown: str) -> None:
+    assert line_kinds([shown]) == [Line.NAME]

@@ -25,11 +25,13 @@ _is_street = re.compile(
 ).fullmatch
 _is_unit = re.compile(r"(?:apt|unit|ste|suite|floor|bldg|#)\.?\s*#?\s*[\w-]+", re.IGNORECASE).fullmatch
 _is_notice = re.compile(
-    r"[*\s]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are)\s+)*"
-    r"(?:confidential|withheld|redacted|suppressed|restricted|unavailable|not available|unlisted|unknown(?: owners?)?"
-    r"|owner of record|current owner|n/?a|none)(?: (?:owners?|names?|information|records?|by law|by request))?[*.\s]*"
-    r"|.*\b(?:password[- ]protected|please (?:log|sign) ?in|(?:log|sign) ?in to (?:view|see)|click here"
-    r"|not (?:shown|displayed|available) online|for privacy reasons|by state statute)\b.*",
+    r"[*\s\[(<-]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are|no|public|various)\s+)*"
+    r"(?:confidential|withheld|redacted|suppressed|restricted|protected|undisclosed|private|unavailable|unlisted"
+    r"|not (?:available|shown|public|on file|disclosed)|unknown(?: owners?)?|owners?(?: names?| of record)?"
+    r"|exempt(?:ion)?|current owner|n/?a|none|null|tbd|x{4,})"
+    r"(?: (?:owners?|names?|information|records?|by law|by request|(?:per|under|pursuant to|from) .*))?[*.\s\])>-]*"
+    r"|.*\b(?:password[- ]protected|please (?:log|sign) ?in|(?:log|sign) ?in to (?:view|see)|click here|privacy act"
+    r"|not (?:shown|displayed|available) online|for privacy reasons|by state statute|exempt from public)\b.*",
     re.IGNORECASE,
 ).fullmatch
 MAX_LINE = 300

@@ -381,8 +381,8 @@ _OF_PROPERTY: Mapping[str, Callable[[Any], Any]] = {
     "living_area_sqft": values.read_square_feet,
 }
 _OF_SALE: Mapping[str, Callable[[Any], Any]] = {
-    "sale_date": values.read_date,
-    "recording_date": values.read_date,
+    "sale_date": values.read_past_date,
+    "recording_date": values.read_past_date,
     "sale_year": values.read_year,
     "sale_price": values.read_money,
     "book": values.reference,
@@ -439,8 +439,8 @@ class _Reading:
             if shown is None:
                 continue
             try:
-                if read is values.read_date:
-                    value = values.read_date(shown, is_epoch=self._columns[name].is_date)
+                if read is values.read_past_date:
+                    value = values.read_past_date(shown, is_epoch=self._columns[name].is_date)
                 else:
                     value = read(shown)
             except values.Unreadable as error:

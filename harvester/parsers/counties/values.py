@@ -22,9 +22,11 @@ MAX_SHOWN = 60
 """Characters of an unreadable value that are saved."""
 AMBIGUOUS_YEARS = 15
 """A two-digit year that is at most so many years ahead may be of either century; one further ahead is of the last."""
+MAX_AHEAD = timedelta(days=31)
+"""A sale that is announced may be stored so long before its day."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_DATE = date(1899, 12, 30)
-"""What an empty date of a spreadsheet becomes."""
+_NO_DATES = (date(1899, 12, 30), date(1900, 1, 1))
+"""What an empty date of a spreadsheet, and of a database, becomes."""
 _FIRST_YEAR, _LAST_YEAR = 1600, 2200
 _MIN_EPOCH, _MAX_NEGATIVE = 10**11, -(10**7)
 """A number between them that no column declares as a date may be seconds, a day of a spreadsheet, or no date at all."""
@@ -37,7 +39,7 @@ _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe
 _is_nothing = re.compile(
     r"[-$.,/\s()]*|<null>|n/?a|n\.a\.|null|none|not available|not applicable|unknown", re.IGNORECASE
 ).fullmatch
-_is_no_date = re.compile(r"(?:0{1,4}[-/]){2}0{1,4}(?:[ T].*)?|0{6,8}").fullmatch
+_is_no_date = re.compile(r"(?:0{1,4}[-/]){2}0{1,4}(?:[ T].*)?|0{1,8}").fullmatch
 _is_zeros = re.compile(r"[0\s/-]+").fullmatch
 _is_no_text = re.compile(r"-+|n/a|<null>", re.IGNORECASE).fullmatch
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
@@ -59,7 +61,8 @@ _FORMS: tuple[tuple[Callable[[str], re.Match[str] | None], str], ...] = tuple(
     for pattern, order in (
         (rf"(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_TIME}", "ymd"),
         (rf"(\d{{1,2}})[/-](\d{{1,2}})[/-]{_YEAR}{_TIME}", "mdy"),
-        (rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th)?[\s-]+(?:of\s+)?([a-z]{{3,9}})\.?,?[\s-]+{_YEAR}{_TIME}", "dmy"),
+        (rf"{_WEEKDAY}(\d{{1,2}})(?:st|nd|rd|th)?[\s/-]+(?:of\s+)?([a-z]{{3,9}})\.?,?[\s/-]+{_YEAR}{_TIME}", "dmy"),
+        (rf"(\d{{4}})[\s/-]([a-z]{{3,9}})[\s/-](\d{{1,2}}){_TIME}", "ymd"),
         (rf"(\d{{1,2}})([a-z]{{3}})(\d{{4}}){_TIME}", "dmy"),
         (rf"{_WEEKDAY}([a-z]{{3,9}})\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?(?:,\s*|[\s-]+){_YEAR}{_TIME}", "mdy"),
         (rf"{_WEEKDAY}([a-z]{{3}}) (\d{{1,2}}) \d\d:\d\d:\d\d [A-Z]{{2,4}} (\d{{4}})", "mdy"),  # as Java shows a date
@@ -68,8 +71,13 @@ _FORMS: tuple[tuple[Callable[[str], re.Match[str] | None], str], ...] = tuple(
 _of_month = re.compile(
     r"(?:(\d{1,2}|[a-z]{3,9})\.?,?[\s/-]+(\d{4})|(\d{4})[/-](\d{1,2}))", re.IGNORECASE | re.ASCII
 ).fullmatch
+_without_day = re.compile(
+    r"\d{1,2}[/-]0{1,2}[/-](\d{4})|(\d{4})[/-]\d{1,2}[/-]0{1,2}|0{1,2}[/-](\d{4})", re.ASCII
+).fullmatch
+_STAGE = r"(?:\s+(?:final|certified|working|preliminary|tentative|proposed|real|roll|values?|payable \d{4}))*"
 _roll_year = re.compile(
-    r"(?:tax year\s*)?\(?(\d{4})(?:\s*[-/]\s*(?:\d{4}|\d{2}))?\)?(?:\s*\(.*\))?", re.IGNORECASE | re.ASCII
+    rf"(?:(?:tax|fiscal|roll) year\s*|fy\s*)?\(?(\d{{4}})(?:\s*[-/]\s*(\d{{4}}|\d{{2}}))?\)?{_STAGE}(?:\s*\(.*\))?",
+    re.IGNORECASE | re.ASCII,
 ).fullmatch
 _Read = TypeVar("_Read")
 _eight = re.compile(r"(\d{4})(\d{2})(\d{2})", re.A).fullmatch
@@ -185,8 +193,10 @@ def read_year(value: Any) -> int | None:
         return None
     if found is None and isinstance(value, str):
         shown = _tidy(value)
-        if roll := _roll_year(shown):
+        if (roll := _roll_year(shown)) and (not roll[2] or (int(roll[1]) + 1) % 100 == int(roll[2]) % 100):
             found = int(roll[1])
+        elif bare := _without_day(shown):
+            found = int(bare[1] or bare[2] or bare[3])
         elif (month := _of_month(shown)) and _month_number(month[1] or month[4]):
             found = int(month[2] or month[3])
         elif day := iso_date(shown):
@@ -227,6 +237,14 @@ def read_date(value: Any, *, is_epoch: bool = False) -> date | None:
         raise Unreadable("it is no date") from None
 
 
+def read_past_date(value: Any, *, is_epoch: bool = False) -> date | None:
+    """Reads a day as read_date does. One that is to come is unreadable, except for MAX_AHEAD."""
+    found = read_date(value, is_epoch=is_epoch)
+    if found and found > date.today() + MAX_AHEAD:
+        raise Unreadable("it is a day to come")
+    return found
+
+
 def iso_date(value: Any, *, is_epoch: bool = False) -> date | None:
     """Reads a day as read_date does."""
     try:
@@ -240,6 +258,8 @@ def _of_text(shown: str) -> date:
         if int(found[1]) >= _FIRST_YEAR:
             return _day(found[1], found[2], found[3])
         return _day(shown[4:], shown[:2], shown[2:4])
+    if _without_day(shown):
+        raise Unreadable("it names no day")
     for form, order in _FORMS:
         if found := form(shown):
             said = dict(zip(order, found.groups(), strict=True))
@@ -282,7 +302,7 @@ def _full_year(two_digits: int) -> int:
 
 
 def _usable(day: date) -> date | None:
-    if day == _NO_DATE or day.year == 1:
+    if day in _NO_DATES or day.year == 1:
         return None
     if not _FIRST_YEAR <= day.year < _LAST_YEAR:
         raise Unreadable("its year is none of a record")
