@@ -350,7 +350,8 @@ SALE: Mapping[str, tuple[str, ...]] = {
         " RECEPTIONNUM"
     ),
     "qualification": _labels(
-        "QUALIFICATION SALEQUALIFICATION QUALCD SALEQUAL SALEVALIDITY VALIDITY SALEVALID SALECODE VALIDSALE VALIDSALEOROTHERREASON"
+        "QUALIFICATION SALEQUALIFICATION QUALCD SALEQUAL SALEVALIDITY VALIDITY SALEVALID SALECODE VALIDSALE"
+        " VALIDSALEOROTHERREASON"
     ),
 }
 """Of a Sale. Those of one number belong to one sale. BOOK and PAGE alone are often those of the assessor's map."""
