@@ -215,20 +215,10 @@ class Layout:
         if mailing:
             found.labels["mailing_address"] = _joined(mailing)
             found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
-        for name in self._of_nobody:
-            if shown := values.text(reading.shown(name)):
-                found.unread["situs_address"] = f"{shown[: values.MAX_SHOWN]}: it may be the owner's address"
-                break
         for field, (area, unit) in self._with_unit.items():
             if field not in found.values and (values.text(reading.shown(unit)) or "").upper() in _ACRES:
                 found = found.joined(reading.fields({field: [area]}, lambda field: values.read_acres))
-        situs = lines["situs_address"]
-        if situs and is_place_only(" ".join(text for text, _ in situs)):
-            found.unread["situs_address"] = f"{' '.join(text for text, _ in situs)}: it names no street"
-        elif situs:
-            found.labels["situs_address"] = _joined(situs)
-            found.values["situs_address"] = shown = " ".join(text for text, _ in situs)
-            found.values["situs_parts"] = parts_of(shown)
+        self._read_situs(reading, lines["situs_address"], found)
         if legal := lines["legal_description"]:
             found.values["legal_description"] = " ".join(text for text, _ in legal)
         ids = {name: text for text, name in reading.lines(self._other_ids)}
@@ -242,6 +232,18 @@ class Layout:
             alt_parcel_ids=ids,
             others=reading.others(),
         )
+
+    def _read_situs(self, reading: "_Reading", lines: Sequence[tuple[str, str]], found: "_Found") -> None:
+        """Adds where the property is, or why that is not known."""
+        address = " ".join(text for text, _ in lines)
+        if address and is_place_only(address):
+            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it names no street"
+        elif address:
+            found.labels["situs_address"] = _joined(lines)
+            found.values["situs_address"] = address
+            found.values["situs_parts"] = parts_of(address)
+        elif nobodys := next(filter(None, (values.text(reading.shown(name)) for name in self._of_nobody)), None):
+            found.unread["situs_address"] = f"{nobodys[: values.MAX_SHOWN]}: it may be the owner's address"
 
     def _sales_of(self, reading: "_Reading", of: dict[str, Any], is_kept: "_IsKept") -> Iterator[Sale]:
         for columns in self._sales.values():
