@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -80,6 +81,36 @@ def _is_web_address(text: str) -> bool:
     except ValueError:
         return False
     return named and not re.search(r"\s", text)
+
+
+def _checked_names(value: str) -> str:
+    """A name with a scheme or a port would never be the one that is asked for."""
+    for name in filter(None, map(str.strip, value.split(","))):
+        if re.search(r"[\s/@]", name) or (":" in name and not _is_ip_address(name.strip("[]"))):
+            raise ValueError(f"{name!r} is no name alone; give it without scheme and port, as harvester.example.org")
+    return value
+
+
+def _checked_proxies(value: str) -> str:
+    """A name would never be the address from which a proxy comes, and `*` would believe everybody."""
+    for address in filter(None, map(str.strip, value.split(","))):
+        try:
+            network = ip_network(address)
+        except ValueError as error:
+            raise ValueError(
+                f"{address!r} is no address: {error}; give addresses or networks, as 127.0.0.1,10.0.0.0/8"
+            ) from None
+        if not network.prefixlen:
+            raise ValueError(f"{address!r} names everybody; give the addresses of your proxies, as 127.0.0.1")
+    return value
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 Webhook = Annotated[SecretStr, AfterValidator(_checked_webhook)]
@@ -262,8 +293,10 @@ class Config(BaseSettings):
     """How much less than the median of earlier runs a run may yield."""
 
     # The controller (harvester up)
-    control_hosts: str = ""
+    control_hosts: Annotated[str, AfterValidator(_checked_names)] = ""
     """Names under which it may be asked beside those of this machine's loopback: `harvester.example.org`."""
+    control_proxies: Annotated[str, AfterValidator(_checked_proxies)] = ""
+    """Addresses or networks of proxies in front of it, whose `X-Forwarded-For` and `-Proto` count: `127.0.0.1`."""
     control_upload_mb: int = Field(512, ge=1)
     """Megabytes of a file of items that is uploaded, decompressed."""
 

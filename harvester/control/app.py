@@ -17,6 +17,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from harvester import __version__
 from harvester.config import Config
@@ -28,7 +29,7 @@ from harvester.control.context import Context
 from harvester.control.etags import ETags
 from harvester.control.events import JobEvents
 from harvester.control.idempotency import Keys
-from harvester.control.limits import Hosts
+from harvester.control.limits import Hosts, proxies_of
 from harvester.control.parameters import check_parameters
 from harvester.control.problems import USUAL, ProblemDetails
 from harvester.control.routes import (
@@ -109,6 +110,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
         app.include_router(router, prefix=PREFIX, responses=USUAL, dependencies=[Depends(check_parameters)])
     app.add_middleware(ETags)
     app.add_middleware(Gate, hosts=Hosts([*config.control_hosts.split(","), *hosts]))
+    app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=proxies_of(config.control_proxies))
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

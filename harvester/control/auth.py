@@ -25,7 +25,7 @@ from starlette.types import Scope as Connection
 
 from harvester.control import problems
 from harvester.control.context import Context, context_of
-from harvester.control.limits import MOST_HEADERS, Failures, Hosts, bounded, hostname_of, most_bytes
+from harvester.control.limits import MOST_HEADERS, Failures, Hosts, bounded, most_bytes, origin_asked, origin_of
 from harvester.control.problems import Problem
 from harvester.control.tokens import Scope, Token
 
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 API = "/api/"
 METRICS = "/metrics"
 """Where Prometheus asks, with a token too."""
+SOCKET = "/_nicegui_ws/"
+"""Where pages speak to the controller: by a WebSocket, or by GET and POST, whose answers NiceGUI lets any page read."""
 COOKIE = "harvester"
 """Its name. It is to be set HttpOnly, SameSite=Strict, for the path /."""
 COOKIE_S = 30 * 86_400
@@ -41,7 +43,12 @@ COOKIE_S = 30 * 86_400
 SAFE = ("GET", "HEAD", "OPTIONS")
 MOST_KNOWN = 1000
 """Tokens that were good, which are heard though others guess from the same address."""
-_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer"}
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",  # no picture or script in a page of another port
+}
 
 _bearer = HTTPBearer(auto_error=False, description="A token that `harvester tokens add` has made.")
 
@@ -177,15 +184,15 @@ class Gate:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
             raise Problem(431, "too_large", f"The headers of a request are at most {MOST_HEADERS:,} bytes.")
         if scope["type"] == "websocket":
-            self._check_origin(headers)
+            self._check_origin(connection)
             return None
         if not scope["path"].startswith((API, METRICS)):
-            if scope["method"] not in SAFE:
-                self._check_origin(headers)
+            if scope["method"] not in SAFE or scope["path"].startswith(SOCKET):
+                self._check_origin(connection)
             return None
         caller = await self._caller(connection)
         if caller.by_cookie and scope["method"] not in SAFE:
-            self._check_origin(headers, needed=True)
+            self._check_origin(connection, needed=True)
         return caller
 
     async def _caller(self, connection: HTTPConnection) -> Caller:
@@ -208,14 +215,22 @@ class Gate:
             self._known.popitem(last=False)
         return caller
 
-    def _check_origin(self, headers: Headers, *, needed: bool = False) -> None:
-        """Refuses what a page of another site has made a browser send. Raises Problem."""
+    def _check_origin(self, connection: HTTPConnection, *, needed: bool = False) -> None:
+        """Refuses what a page of another origin has made a browser send, another port included. Raises Problem."""
+        headers = connection.headers
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        same = (site is None or site in ("same-origin", "none")) and (
-            origin is None or (self._hosts.take(origin) and hostname_of(origin) == hostname_of(headers["host"]))
-        )
-        if not same or (needed and site is None and origin is None):
+        if (needed and site is None and origin is None) or site not in (None, "same-origin", "none"):
             raise Problem(403, "forbidden", "This comes from a page of another site.")
+        if origin is None:
+            return
+        page, asked = origin_of(origin), origin_asked(connection.scope["scheme"], headers["host"])
+        if page is None or asked is None or page.host != asked.host:
+            raise Problem(403, "forbidden", "This comes from a page of another site.")
+        if page != asked:
+            said = "This comes from a page of this host with another scheme or port."
+            if page.scheme == "https" and asked.scheme == "http":
+                said += " If a proxy with TLS stands before it: HARVESTER_CONTROL_PROXIES names its address."
+            raise Problem(403, "forbidden", said)
 
     async def _refuse(self, error: Exception, scope: Connection, receive: Receive, send: Send) -> None:
         problem = problems.problem_of(error)

@@ -1,4 +1,4 @@
-"""What the controller takes from a connection: its Host, a body that comes in time, few guesses."""
+"""What the controller takes from a connection: its Host and Origin, a body that comes in time, few guesses."""
 
 import asyncio
 import re
@@ -6,15 +6,15 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, MutableMapping
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 STALL_S = 30.0
-"""How long a body may keep the controller waiting, and a second more for each so many bytes:"""
+"""How long a client may keep the controller waiting, for a body or by not reading; a second more for so many bytes:"""
 LEAST_RATE = 1000
 MOST_FAILURES = 20
 """Wrong tokens of one address in so many seconds, before it has to wait:"""
@@ -25,21 +25,54 @@ MOST_JSON = 1 << 20
 """Bytes of a body."""
 MOST_HEADERS = 64 * 1024
 """Bytes of all headers of a request."""
+_PORTS = {"http": 80, "https": 443}
+_OF_SOCKETS = {"ws": "http", "wss": "https"}
 _is_upload = re.compile(r"/api/v1/jobs/(upload|[^/]+/items/upload)").fullmatch
 """Of the paths whose bodies may be longer, by POST: `Uploads` bounds them."""
 
 
+class Origin(NamedTuple):
+    """What a browser holds apart: two pages of one host are strangers when their ports differ."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+def origin_of(header: str) -> Origin | None:
+    """Reads an Origin header: scheme, host and port. None: it names none."""
+    parts = _split(header)
+    if parts is None or not parts.hostname or parts.scheme not in _PORTS:
+        return None
+    return Origin(parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme])
+
+
+def origin_asked(scheme: str, host: str) -> Origin | None:
+    """Returns the origin of the controller as it was asked: by the scheme of the connection and the Host header."""
+    return origin_of(f"{_OF_SOCKETS.get(scheme, scheme)}://{host}")
+
+
+def proxies_of(names: str) -> list[str]:
+    """Returns the proxies of HARVESTER_CONTROL_PROXIES."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def hostname_of(header: str) -> str:
-    """The name in a Host header or an origin, without port; empty when it is none."""
-    address = header if "//" in header else f"//{header}"
-    if any(sign in header for sign in " @\\\t,?#%") or not header.isascii():
-        return ""
+    """Returns the name in a Host header, without port; empty when it is none."""
+    parts = _split(f"//{header}")
+    return (parts.hostname or "") if parts else ""
+
+
+def _split(address: str) -> SplitResult | None:
+    """None: it is no authority alone, with or without a scheme."""
+    if any(sign in address for sign in " @\\\t,?#%") or not address.isascii():
+        return None
     try:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError:
-        return ""
-    return "" if parts.path not in ("",) else (parts.hostname or "")
+        return None
+    return None if parts.path else parts
 
 
 class Hosts:

@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from harvester import logs
 from harvester.config import TOLD, Config
 from harvester.control.app import create_app
+from harvester.control.connections import Connection
 from harvester.control.tokens import FILE, kept_token
 from harvester.exceptions import StorageError, UsageError
 from harvester.formatting import counted, duration, size
@@ -67,7 +68,14 @@ async def up(config: Config, wanted: Wanted, say: Say) -> int:
 
         links = mount(app)
         server = _Server(
-            uvicorn.Config(app, http="h11", log_config=None, access_log=False, timeout_graceful_shutdown=CLOSE_S)
+            uvicorn.Config(
+                app,
+                http=Connection,
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=CLOSE_S,
+                proxy_headers=False,  # the app reads them, from proxies that are named
+            )
         )
         serving = asyncio.create_task(server.serve([listening]))
         try:

@@ -34,6 +34,8 @@ BAD_SETTINGS = {
     "HARVESTER_ALLOW_PRIVATE_HOSTS": ("perhaps", "valid boolean"),
     "HARVESTER_MAX_RESPONSE_MB": ("ten", "valid integer"),
     "HARVESTER_MAX_ERROR_RATIO": ("7", "less than or equal to 1"),
+    "HARVESTER_CONTROL_HOSTS": ("https://harvester.example", "give it without scheme and port"),
+    "HARVESTER_CONTROL_PROXIES": ("proxy.example", "give addresses or networks"),
     "HARVESTER_CONTACT": ("me", "give an e-mail address or a page of yours"),
     "HARVESTER_ALERT_SLACK_WEBHOOK_URL": ("hooks.slack.com/services/x", "is no web address; give the whole one"),
 }

@@ -74,6 +74,7 @@ async def test_a_team_reaches_the_page_the_api_and_the_command_by_tls(
         "HARVESTER_MONGODB_URI": mongodb_uri,
         "HARVESTER_REDIS_URL": own_redis,
         "HARVESTER_DATABASE": mongodb.name,
+        "HARVESTER_CONTROL_PROXIES": "127.0.0.1",
     }
     with ControlRoom(tmp_path, variables) as room, nginx(tmp_path, room.url) as url:
         async with chromium() as browser, logged_in(browser, url, room.token, ignore_https_errors=True) as seen:

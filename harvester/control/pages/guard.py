@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harvester.control.auth import API, SAFE
+from harvester.control.auth import API, SAFE, SOCKET
 from harvester.control.limits import bounded
 from harvester.control.pages.room import Room
 from harvester.control.pages.submit import MOST_FILE_BYTES
@@ -51,7 +51,7 @@ class Guard:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 4401, "reason": "log in"})
-        elif scope["path"].startswith("/_nicegui_ws/") or scope["method"] != "GET":
+        elif scope["path"].startswith(SOCKET) or scope["method"] != "GET":
             await PlainTextResponse("Log in first.", 401)(scope, receive, send)
         else:
             query = f"?{scope['query_string'].decode('ascii', 'replace')}" if scope["query_string"] else ""

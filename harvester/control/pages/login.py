@@ -82,7 +82,11 @@ def add_login(app: FastAPI, room: Room, links: Links) -> None:
         return _logged_in(room, request, token, _own(next))
 
     @app.get("/logout", include_in_schema=False)
-    async def log_out() -> Response:
+    async def ask_to_log_out() -> Response:
+        return _page("Log out", '<form method="post" action="/logout"><button>Log out</button></form>')
+
+    @app.post("/logout", include_in_schema=False)
+    async def log_out() -> Response:  # by GET a picture in anybody's page would do it
         response = _form("/", "You are logged out on this browser.")
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return response
