@@ -371,6 +371,7 @@ def load_config() -> Config:
 def _hide_secrets(config: Config) -> None:
     """No log line, reason or report of this process shows one, whoever says it."""
     mask_log()
+    shown = [value for field in Config.model_fields if isinstance(value := getattr(config, field), str)]
     for field in Config.model_fields:
         if not isinstance(held := getattr(config, field), SecretStr) or not (secret := held.get_secret_value()):
             continue
@@ -378,7 +379,8 @@ def _hide_secrets(config: Config) -> None:
         mask.add(*([unquote(found[1])] if found and found[1] else []), *([] if found else [secret]))
         mask.add(*map(unquote, _secret_options(secret.partition("?")[2] if found else "")))
         if field.startswith("alert_"):
-            mask.add(*filter(is_telling, re.split(r"[/?&=]", secret)))
+            words = filter(is_telling, re.split(r"[/?&=]", secret))
+            mask.add(*(word for word in words if not any(word in each for each in shown)))
 
 
 def read_config() -> Config:

@@ -210,10 +210,10 @@ async def _database(config: Config) -> "AsyncIterator[AsyncDatabase[dict[str, An
 def _print(found: "Status") -> None:
     console = new_console()
     table = new_table("sink", "waiting", "dead", "sent")
-    for name in ("kind", "state", "since", "why"):
+    for name in ("kind", "state", "since", "until", "why"):
         table.add_column(name, overflow="fold")
     for each in found.sinks:
-        since = each.failing_since or each.oldest
+        since = each.failing_since or each.left_alone_since or each.oldest
         table.add_row(
             each.name,
             f"{each.waiting:,}",
@@ -222,6 +222,7 @@ def _print(found: "Status") -> None:
             each.kind or "not in the file",
             each.state,
             at(since) if since else "",
+            at(each.next_at) if each.next_at else "",
             shown(each.said),
         )
     console.print(table)

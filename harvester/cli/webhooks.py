@@ -55,12 +55,13 @@ def list_command(as_json: Json = False) -> None:
         console.print("None.")
         return
     table = new_table("webhook", "waiting", "dead", "sent")
-    for name in ("of", "state", "since", "address", "why"):
+    for name in ("of", "state", "since", "until", "address", "why"):
         table.add_column(name, overflow="fold")
     for each in found:
         since = at(each.failing_since) if each.failing_since else ""
         numbers = (f"{number:,}" for number in (each.waiting, each.dead, each.delivered))
-        table.add_row(each.id, *numbers, _of(each), each.state, since, shown(each.url), shown(each.said))
+        until = at(each.next_at) if each.next_at else ""
+        table.add_row(each.id, *numbers, _of(each), each.state, since, until, shown(each.url), shown(each.said))
     console.print(table)
 
 

@@ -24,6 +24,7 @@ from harvester.control.webhooks import (
     Webhooks,
     keys_of,
     make_indexes,
+    names_of,
     secrets_of,
     source_of,
 )
@@ -32,8 +33,8 @@ from harvester.formatting import duration
 from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document
 from harvester.jobs.service import JobService
 from harvester.masking import mask
-from harvester.publish.delivering import AGAIN_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_PAUSE_S
-from harvester.publish.sending import Failure
+from harvester.publish.delivering import AGAIN_S, FIRST_PAUSE_S, MOST_PAUSE_S
+from harvester.publish.sending import LONGEST_PAUSE_S, Failure
 from harvester.publish.sinks import check_webhook, secrets_in
 from harvester.publish.webhook import Poster
 from harvester.shutdown import stop
@@ -53,7 +54,7 @@ GIVE_UP = timedelta(hours=75)
 """How long a receiver may fail before nothing is sent to it any more until somebody resumes it; an event likewise."""
 BATCH = 100
 """Jobs of which deliveries are made together."""
-_WELL = {"failing_since": "", "said": ""}
+_WELL = {"failing_since": "", "said": "", "next_at": ""}
 """What is forgotten of a receiver that answers as one that is well."""
 
 
@@ -165,7 +166,7 @@ class WebhookSender:
             await self._failed(webhook, row, failure)
 
     async def _post(self, poster: Poster, webhook: Document, row: Document) -> Failure | None:
-        mask.add_passing(*secrets_in(webhook["url"]))
+        mask.add_passing(*secrets_in(webhook["url"], names_of(webhook, self._config)))
         try:  # the settings may have changed since it was added
             check_webhook(webhook["url"], f"The webhook {webhook['_id']}", self._config)
         except UsageError as error:
@@ -182,7 +183,7 @@ class WebhookSender:
         tries, failing_since = row["tries"], webhook.get("failing_since") or now
         usual_s = AGAIN_S[min(tries, len(AGAIN_S) - 1)] if failure.is_of_event else FIRST_PAUSE_S * 2 ** min(tries, 20)
         pause_s = min(usual_s, MOST_PAUSE_S if not failure.is_of_event else LONGEST_PAUSE_S) * random.uniform(0.9, 1.1)
-        later = now + timedelta(seconds=min(max(pause_s, failure.pause_s or 0), LONGEST_PAUSE_S))
+        later = now + timedelta(seconds=max(pause_s, failure.pause_s or 0))
         failed_at = row.get("failed_at") or now
         change: Document = {"tries": tries + 1, "said": said, "failed_at": failed_at, "due_at": later}
         if now - failed_at >= GIVE_UP:
@@ -192,9 +193,10 @@ class WebhookSender:
             await self._webhooks.update_one({"_id": webhook["_id"]}, {"$unset": _WELL})
             return
         is_over = failure.is_final or now - failing_since >= GIVE_UP
-        state: Document = {"failing_since": failing_since, "said": said}
+        state: Document = {"failing_since": failing_since, "said": said, "next_at": later}
         if is_over:
             later = NEVER
+            del state["next_at"]
             state["set_aside_at"] = now
         await self._webhooks.update_one({"_id": webhook["_id"]}, {"$set": state})
         others = {"webhook": webhook["_id"], "due_at": {"$lt": later}}

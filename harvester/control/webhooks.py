@@ -68,6 +68,8 @@ class Webhook:
     delivered: int
     delivered_at: datetime | None
     failing_since: datetime | None
+    next_at: datetime | None
+    """When it is tried again; None: at once, or not before somebody resumes it."""
     said: str
     """Why it fails."""
 
@@ -146,7 +148,7 @@ class Webhooks:
     async def resume(self, id: str) -> int:
         """Has all tried again at once that it has not confirmed; how many events."""
         await self._known(id)
-        forgotten = dict.fromkeys(("failing_since", "set_aside_at", "said"), "")
+        forgotten = dict.fromkeys(("failing_since", "set_aside_at", "said", "next_at"), "")
         await self._webhooks.update_one({"_id": id}, {"$unset": forgotten})
         again = {
             "$set": {"due_at": datetime.now(UTC), "tries": 0},
@@ -193,7 +195,7 @@ class Webhooks:
         state = "set aside" if row.get("set_aside_at") else "failing" if row.get("failing_since") else "sending"
         return Webhook(
             id=row["_id"],
-            url=_without_secrets(row["url"]),
+            url=_without_secrets(row, self._config),
             job=row["job"],
             spider=row["spider"],
             created_at=row["created_at"],
@@ -203,6 +205,7 @@ class Webhooks:
             delivered=row["delivered"],
             delivered_at=row.get("delivered_at"),
             failing_since=row.get("failing_since"),
+            next_at=row.get("next_at"),
             said=row.get("said", ""),
         )
 
@@ -240,9 +243,14 @@ def secrets_of(id: str, keys: Sequence[bytes]) -> list[bytes]:
     return [hmac.digest(key, f"webhook {id}".encode(), sha256) for key in keys]
 
 
-def _without_secrets(url: str) -> str:
-    mask.add_passing(*secrets_in(url))
-    return mask(url)
+def names_of(row: Document, config: Config) -> list[str]:
+    """Returns what is no secret where it stands in a webhook's address."""
+    return [row["_id"], row["job"], row["spider"], config.database]
+
+
+def _without_secrets(row: Document, config: Config) -> str:
+    mask.add_passing(*secrets_in(row["url"], names_of(row, config)))
+    return mask(str(row["url"]))
 
 
 def _written(secret: bytes) -> str:

@@ -28,7 +28,7 @@ class SinkStatus:
     kind: str
     """Empty: the file does not name it any more."""
     state: str
-    """`sending`, `failing` or `set aside`."""
+    """`sending`, `failing`, `set aside`, or `left alone`: it takes events, and has asked for a pause."""
     waiting: int
     """Deliveries that are not confirmed: the backlog."""
     dead: int
@@ -38,9 +38,11 @@ class SinkStatus:
     delivered: int
     delivered_at: datetime | None
     failing_since: datetime | None
+    left_alone_since: datetime | None
     next_at: datetime | None
+    """When it is tried again; None: at once, or not before somebody resumes it."""
     said: str
-    """Why it fails."""
+    """Why it fails, or is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +74,38 @@ async def _status_of(database: AsyncDatabase[Document], name: str, sinks: Sinks,
     waiting = {"sink": name, "due_at": {"$gt": datetime(1970, 1, 1, tzinfo=UTC)}}
     oldest = await deliveries.find_one(waiting, sort=[("due_at", 1)])
     sink = sinks.by_name.get(name)
+    state, next_at = _state_of(known)
     return SinkStatus(
         name,
         sink.kind if sink else "",
-        "set aside" if known.get("set_aside_at") else "failing" if known.get("failing_since") else "sending",
+        state,
         await deliveries.count_documents(waiting),
         await deliveries.count_documents({"sink": name, "due_at": None}),
         oldest["due_at"] if oldest else None,
         known.get("delivered", 0),
         known.get("delivered_at"),
         known.get("failing_since"),
-        known.get("next_at"),
-        known.get("said", ""),
+        known.get("waiting_since") if state == "left alone" else None,
+        next_at,
+        known.get("said", "") if state != "sending" else "",
     )
+
+
+def _state_of(known: Document) -> tuple[str, datetime | None]:
+    """Returns the state, and when it is tried again."""
+    next_at = known.get("next_at")
+    if known.get("set_aside_at"):
+        return "set aside", None
+    if known.get("failing_since"):
+        return "failing", next_at
+    if next_at and next_at > datetime.now(UTC):
+        return "left alone", next_at
+    return "sending", None
 
 
 async def resume(database: AsyncDatabase[Document], sink: AnySink) -> int:
     """Has a sink tried again at once, also one that is set aside. Returns how many deliveries wait."""
-    forgotten = ("failing_since", "failures", "next_at", "said", "told_at", "set_aside_at")
+    forgotten = ("failing_since", "failures", "waiting_since", "next_at", "said", "told_at", "set_aside_at")
     await database[PUBLISHING].update_one({"_id": f"sink {sink.name}"}, {"$unset": dict.fromkeys(forgotten, "")})
     return await database[DELIVERIES].count_documents({"sink": sink.name, "due_at": {"$ne": None}})
 

@@ -17,6 +17,7 @@ from aio_pika.exceptions import AMQPError, DeliveryError, PublishError
 from aiormq import Channel, spec
 
 from harvester.publish.events import MEDIA_TYPE, Event
+from harvester.publish.faults import describe_fault
 from harvester.publish.sending import Failure
 from harvester.publish.sinks import AmqpSink
 
@@ -112,5 +113,5 @@ def _said(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "the broker did not answer in time"
     if not isinstance(error, _FORESEEN):
-        return f"the connection to the broker failed: {error!r}"
-    return str(error).strip() or type(error).__name__
+        return f"the connection to the broker failed: {type(error).__name__}, {describe_fault(error)}"
+    return describe_fault(error)

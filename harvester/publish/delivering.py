@@ -35,12 +35,10 @@ AGAIN_S = (5, 300, 1800, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24
 FIRST_PAUSE_S = 1.0
 """Until a receiver is tried again to which nothing came; doubled each time."""
 MOST_PAUSE_S = 300.0
-LONGEST_PAUSE_S = 24 * 3600.0
-"""That a receiver may ask for."""
 PROBES = 4
 """Deliveries with which such a receiver is tried: others each time, since one of them may be the cause."""
 TELL_AFTER_S = 3600.0
-"""A receiver that has failed for so long is told of, before it is set aside."""
+"""A receiver that has failed for so long, or will have at its next try, is reported before it is set aside."""
 
 
 class SinkDeliveries:
@@ -86,7 +84,7 @@ class SinkDeliveries:
         if failed and not confirmed and not all(failure.is_of_event for _, failure in failed):
             await self._receiver_failed(state, failed)
             return False
-        await self._receiver_answered(state, len(confirmed), _asked_pause_s(failed))
+        await self._receiver_answered(state, len(confirmed), failed)
         if failed:
             await self._deliveries.bulk_write([_later(row, failure) for row, failure in failed], ordered=False)
         return True
@@ -115,16 +113,24 @@ class SinkDeliveries:
     def _wants(self, kind: str, record: Document) -> bool:
         return self.sink.wants(kind, record["provenance"]["spider"]) and self.sink.takes(record)
 
-    async def _receiver_answered(self, state: Document, confirmed: int, pause_s: float) -> None:
+    async def _receiver_answered(
+        self, state: Document, confirmed: int, failed: Sequence[tuple[Document, Failure]]
+    ) -> None:
+        """Also of one that took some, and asks to be left alone for a while with the others."""
         now = datetime.now(UTC)
-        next_at = now + timedelta(seconds=pause_s) if pause_s else None
-        change: Document = {
-            "$set": {"what": "sink", "delivered_at": now, "next_at": next_at},
-            "$inc": {"delivered": confirmed},
-        }
+        fields: Document = {"what": "sink", "delivered_at": now}
+        if not confirmed:  # all failed for what they are
+            del fields["delivered_at"]
+        forgotten = ["failing_since", "failures", "told_at"]
+        if pause_s := _asked_pause_s(failed):
+            said = mask(next(failure.said for _, failure in failed if failure.pause_s == pause_s))
+            fields |= {"next_at": now + timedelta(seconds=pause_s), "waiting_since": now, "said": said}
+            logger.warning("%s: %s", self.sink.name, said)
+        else:
+            forgotten += ["next_at", "waiting_since", "said"]
         if state.get("failing_since"):
             logger.info("%s takes events again", self.sink.name)
-            change["$unset"] = dict.fromkeys(("failing_since", "failures", "said", "told_at"), "")
+        change: Document = {"$set": fields, "$unset": dict.fromkeys(forgotten, ""), "$inc": {"delivered": confirmed}}
         await self._database[PUBLISHING].update_one(self._state, change, upsert=True)
 
     async def _receiver_failed(self, state: Document, failed: Sequence[tuple[Document, Failure]]) -> None:
@@ -137,7 +143,8 @@ class SinkDeliveries:
         fields["next_at"] = now + timedelta(seconds=pause_s)
         failing = now - since
         is_over = failing >= timedelta(hours=self.sink.set_aside_hours) or any(each.is_final for _, each in failed)
-        tells = is_over or (failing >= timedelta(seconds=TELL_AFTER_S) and "told_at" not in state)
+        is_long = failing + timedelta(seconds=_asked_pause_s(failed)) >= timedelta(seconds=TELL_AFTER_S)
+        tells = is_over or (is_long and "told_at" not in state)
         if is_over:
             fields["set_aside_at"] = now
         if tells:
@@ -156,6 +163,8 @@ class SinkDeliveries:
         took = duration((datetime.now(UTC) - since).total_seconds())
         title = f"harvester: {name} takes no events"
         lines = [f"For {took} nothing could be sent to the sink {name}: {state['said']}.", f"{backlog:,} events wait."]
+        if "set_aside_at" not in state:
+            lines.append(f"The next try is at {state['next_at']:%Y-%m-%d %H:%M:%S} UTC.")
         if "set_aside_at" in state:
             title = f"harvester: {name} is set aside, since it takes no events"
             lines.append(f"Nothing is sent to it any more until you type: harvester publish resume {name}")
@@ -173,7 +182,7 @@ class SinkDeliveries:
 
 def _asked_pause_s(failed: Sequence[tuple[Document, Failure]]) -> float:
     """The longest that the receiver asks to be left alone; 0: it does not."""
-    return min(max((failure.pause_s or 0.0 for _, failure in failed), default=0.0), LONGEST_PAUSE_S)
+    return max((failure.pause_s or 0.0 for _, failure in failed), default=0.0)
 
 
 def _removal(row: Document) -> DeleteOne:
@@ -186,7 +195,7 @@ def _later(row: Document, failure: Failure) -> UpdateOne:
     fields: Document = {"said": mask(failure.said), "tries": row["tries"] + 1}
     if row["tries"] < len(AGAIN_S):
         pause_s = max(AGAIN_S[row["tries"]] * random.uniform(0.9, 1.1), failure.pause_s or 0)
-        fields["due_at"] = now + timedelta(seconds=min(pause_s, LONGEST_PAUSE_S))
+        fields["due_at"] = now + timedelta(seconds=pause_s)
     else:
         fields |= {"due_at": None, "dead_at": now}
     return UpdateOne({"_id": row["_id"], "version": row["version"]}, {"$set": fields})

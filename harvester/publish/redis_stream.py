@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import InvalidResponse, RedisError
 
 from harvester.config import Config
 from harvester.publish.events import Event
+from harvester.publish.faults import describe_fault
 from harvester.publish.sending import Failure
 from harvester.publish.sinks import RedisSink
 from harvester.stores import redis
@@ -27,9 +28,12 @@ class RedisSender:
     async def send(self, events: Sequence[Event]) -> list[Failure | None]:
         try:
             return await self._add(events)
+        except InvalidResponse:  # its text is what came
+            await self.close()
+            return [Failure("what answers there is no Redis")] * len(events)
         except (RedisError, OSError) as error:
             await self.close()
-            return [Failure(str(error) or type(error).__name__)] * len(events)
+            return [Failure(describe_fault(error))] * len(events)
 
     async def close(self) -> None:
         if self._redis is not None:
@@ -51,5 +55,5 @@ class RedisSender:
             pipe.xadd(key, {"id": event.id, "type": event.type, "event": event.body}, **trim)
         answers = await pipe.execute(raise_on_error=False)
         full = Failure(f"the stream {key} has {most:,} entries, which its readers have to trim (XTRIM {key} MINID ...)")
-        refused = [Failure(str(answer)) if isinstance(answer, Exception) else None for answer in answers]
+        refused = [Failure(describe_fault(answer)) if isinstance(answer, Exception) else None for answer in answers]
         return refused + [full] * (len(events) - len(refused))

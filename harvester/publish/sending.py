@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from harvester.formatting import duration
 from harvester.publish.events import Event
 
 
@@ -13,9 +14,24 @@ class Failure(NamedTuple):
     is_of_event: bool = False
     """Whether the receiver takes others, but not this one as it is."""
     pause_s: float | None = None
-    """How long the receiver wants to be left alone."""
+    """How long the receiver wants to be left alone: see asked_pause."""
     is_final: bool = False
     """Whether it wants nothing any more."""
+
+
+LONGEST_PAUSE_S = 24 * 3600.0
+"""That a receiver may ask for."""
+PAUSE_FOR_MORE_S = 3600.0
+"""What it gets that asks for more: it means another unit, or has a fault, and is not to lose its events by it."""
+
+
+def asked_pause(pause_s: float | None) -> tuple[float | None, str]:
+    """Returns how long a receiver is left alone that asks for so many seconds, and what is said of it."""
+    if not pause_s:
+        return None, ""
+    if pause_s <= LONGEST_PAUSE_S:
+        return pause_s, f", and asks to be left alone for {duration(pause_s)}"
+    return PAUSE_FOR_MORE_S, f", and asks for a pause of more than a day: it gets {duration(PAUSE_FOR_MORE_S)}"
 
 
 class Sender(Protocol):

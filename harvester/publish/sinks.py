@@ -117,8 +117,11 @@ class Sink(BaseModel):
                 raise UsageError(f"{where}: a password stands in its `url`. Set {variable} instead.")
         return url
 
-    def check(self, config: Config) -> None:
-        """Raises UsageError when it could not be sent anything, as far as that can be known without asking it."""
+    def check(self, config: Config, names: Sequence[str]) -> None:
+        """Raises UsageError when it could not be sent anything, as far as that can be known without asking it.
+
+        `names`: those of all sinks, and what else is no secret where it stands in an address.
+        """
         self.address()
 
 
@@ -141,7 +144,7 @@ class RedisSink(Sink):
         """Whether it is in harvester's own Redis, since no other one is named."""
         return not (self.url or variable_value(f"HARVESTER_PUBLISH_{self.name.upper()}_URL"))
 
-    def check(self, config: Config) -> None:
+    def check(self, config: Config, names: Sequence[str]) -> None:
         if not self.is_own:
             client_of(self.address(), f"The sink {self.name} of {SETTING}: its address", self.EXAMPLE)
 
@@ -162,10 +165,14 @@ def check_webhook(url: str, where: str, config: Config) -> None:
         raise UsageError(f"{where}: events go by {known}; HARVESTER_PRIVATE_HOSTS permits a host of your own.")
 
 
-def secrets_in(url: str) -> list[str]:
-    """What may be secret in the path and the query of an address."""
+def secrets_in(url: str, names: Iterable[str] = ()) -> list[str]:
+    """Returns what may be secret in the path and the query of an address: no word that is, or is in, one of the names.
+
+    To mask these would make unreadable what people need to read: a sink `orders_v2` at https://receiver.example/orders_v2.
+    """
     parts = urlsplit(url)
-    return [*filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}"))]
+    words = filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}"))
+    return [word for word in words if not any(word in name for name in names)]
 
 
 class WebhookSink(Sink):
@@ -181,9 +188,9 @@ class WebhookSink(Sink):
     at_once: int = Field(8, ge=1, le=64)
     """The most events that are posted at the same time."""
 
-    def check(self, config: Config) -> None:
+    def check(self, config: Config, names: Sequence[str]) -> None:
         url = self.address()
-        mask.add(*secrets_in(url))
+        mask.add(*secrets_in(url, names))
         check_webhook(url, f"The sink {self.name} of {SETTING}", config)
         self.secrets()
 
@@ -231,8 +238,8 @@ class AmqpSink(Sink):
     timeout_s: float = Field(30, gt=0, le=600)
     """How long the broker may take to confirm."""
 
-    def check(self, config: Config) -> None:
-        super().check(config)
+    def check(self, config: Config, names: Sequence[str]) -> None:
+        super().check(config, names)
         if find_spec("aio_pika") is None:
             raise UsageError("A sink of the kind amqp needs a package: pip install 'harvester[amqp]'")
 
@@ -284,8 +291,9 @@ def load_sinks(config: Config) -> Sinks | None:
     sinks = [_sink_of(path, name, table) for name, table in tables.items()]
     if not sinks:
         raise UsageError(f"{SETTING}: {path} names no sink. Add a table like [posts], with its `kind`, or unset it.")
+    names = [config.database, *(name for sink in sinks for name in (sink.name, *sink.spiders, *sink.records))]
     for sink in sinks:
-        sink.check(config)
+        sink.check(config, names)
     return Sinks(sinks, f"/harvester/{config.database}")
 
 

@@ -25,7 +25,8 @@ from harvester.download.addresses import permitted
 from harvester.exceptions import UsageError
 from harvester.parsers.web.rate_limits import rate_limits
 from harvester.publish.events import MEDIA_TYPE, Event
-from harvester.publish.sending import Failure
+from harvester.publish.faults import describe_fault
+from harvester.publish.sending import Failure, asked_pause
 from harvester.publish.sinks import WebhookSink
 
 MOST_ANSWER = 64 * 1024
@@ -87,7 +88,7 @@ class Poster:
         except TimeoutError:
             return Failure(f"it did not answer in {self._timeout_s:g} s")
         except (ClientError, OSError, IgnoreRequest) as error:
-            return Failure(str(error) or type(error).__name__)
+            return Failure(describe_fault(error))
 
 
 def signed(event: Event, secrets: Sequence[bytes], at: int) -> dict[str, str]:
@@ -111,11 +112,11 @@ def failure_of(response: ClientResponse) -> Failure | None:
         return Failure(f"{said}, and redirects are not followed")
     if status == _GONE:
         return Failure(f"{said}: it wants no more events", is_final=True)
-    pause_s = None
+    pause_s, asked = None, ""
     if status in _SLOW_DOWN:
         headers = {name.lower(): value for name, value in response.headers.items()}
-        pause_s = rate_limits(headers, time.time()).retry_after_s
-    return Failure(said, is_of_event=status in _OF_EVENT, pause_s=pause_s)
+        pause_s, asked = asked_pause(rate_limits(headers, time.time()).retry_after_s)
+    return Failure(said + asked, is_of_event=status in _OF_EVENT, pause_s=pause_s)
 
 
 class PermittedConnector(TCPConnector):

@@ -21,6 +21,7 @@ from yarl import URL
 
 from harvester.config import Config
 from harvester.exceptions import DeployError, ServiceError, UsageError
+from harvester.publish.faults import describe_fault
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +159,8 @@ class Scrapyd:
         except TimeoutError:
             raise ServiceError(f"Scrapyd at {self._url} did not answer {call} in {ANSWER_SECONDS} s.") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ServiceError(f"Scrapyd at {self._url} cannot be reached: {error}. Does it run? See --url.") from None
+            said = describe_fault(error)
+            raise ServiceError(f"Scrapyd at {self._url} cannot be reached: {said}. Does it run? See --url.") from None
         if status in (401, 403):
             raise ServiceError(
                 f"Scrapyd at {self._url} refuses the login (HTTP {status}): check HARVESTER_SCRAPYD_USER and"
