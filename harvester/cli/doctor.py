@@ -32,6 +32,10 @@ from harvester.exceptions import HarvesterError, ServiceError, UsageError
 from harvester.formatting import counted
 from harvester.identities.bluesky import account_of
 from harvester.identities.credentials import credentials_of
+from harvester.jobs.late import Late, find_late
+from harvester.jobs.schedules import Schedule
+from harvester.jobs.scheduling import Schedules
+from harvester.jobs.service import job_service
 from harvester.proxies.accounts import proxies_of, read_list
 from harvester.publish.sinks import project_sinks
 from harvester.sites import Site
@@ -80,6 +84,8 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
         yield publishing(config)
     finding, date_of_mongodb = mongodb(config)
     yield finding
+    if finding.level is Level.OK and (late := schedules(config)):
+        yield late
     yield redis(config)
     if config.postgres_uri:
         yield postgres(config, config.postgres_uri.get_secret_value())
@@ -225,6 +231,29 @@ def mongodb(config: Config) -> tuple[Finding, datetime | None]:
         return Finding(Level.OK, subject, f"{version} (configured)"), date
     where = f"private, in {config.state_dir / 'mongodb'}; `harvester db` prints its address"
     return Finding(Level.OK, subject, f"{version} ({where})"), None
+
+
+def schedules(config: Config) -> Finding | None:
+    """Whether a worker begins what is scheduled, and visits what recurring jobs watch. None: there is nothing such."""
+    subject = "Schedules"
+    try:
+        found, late = asyncio.run(_scheduled(config))
+    except HarvesterError as error:
+        return Finding(Level.FAIL, subject, str(error))
+    if waiting := [f"{name}: {said}" for name, said in [*late.schedules.items(), *late.jobs.items()]]:
+        return Finding(Level.WARN, subject, "\n".join(waiting), "start workers: `harvester worker`, or `harvester up`")
+    running = [each for each in found if not each.paused]
+    if not running:
+        return None
+    next_at = min(each.next_at for each in running)
+    said = f"{counted(len(running), 'schedule')}, the next at {next_at:%Y-%m-%d %H:%M:%S} UTC"
+    return Finding(Level.OK, subject, said)
+
+
+async def _scheduled(config: Config) -> tuple[list[Schedule], Late]:
+    async with job_service(config) as service:
+        found = await Schedules(service.ledger).all()
+        return found, await find_late(service.ledger, found)
 
 
 def postgres(config: Config, address: str) -> Finding:

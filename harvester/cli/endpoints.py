@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # imports inside commands keep shell completion quick
 endpoints = typer.Typer(help="Endpoints that are watched: how each stands, and restarting it.", no_args_is_help=True)
 
 SPIDER = "endpoints"
+MOST_SAID = 400
+"""Characters of what is said of a job."""
 Names = Annotated[list[str] | None, typer.Argument(help="Names of endpoints, as `list` shows them.")]
 
 
@@ -31,7 +33,8 @@ def list_command(
     from harvester.jobs.watched import Standing
 
     chosen = one_of("--standing", standing, Standing)
-    found = [each for each in with_own_service(_watched) if chosen in (None, each.standing)][:limit]
+    watched, late = with_own_service(_watched)
+    found = [each for each in watched if chosen in (None, each.standing)][:limit]
     if as_json:
         print_json(found)
         return
@@ -46,6 +49,8 @@ def list_command(
         console.print(f"{shown(each.name)}  {each.standing}  {', '.join(said)}".rstrip())
         if each.reason:
             console.print(f"    {shown(each.reason)}")
+    for job, why in late.items():
+        console.print(f"{job}: {shown(why, MOST_SAID)}")
 
 
 @endpoints.command("restart")
@@ -67,13 +72,16 @@ def restart_command(
     tell({"restarted": number}, f"{number:,} {'endpoint is' if number == 1 else 'endpoints are'} restarted.", as_json)
 
 
-async def _watched(service: "JobService") -> "list[Watched]":
-    """Those of all jobs that go on, those that need somebody first."""
+async def _watched(service: "JobService") -> "tuple[list[Watched], dict[str, str]]":
+    """Returns those of all jobs that go on, those that need somebody first; and which jobs wait for a worker."""
+    from harvester.jobs.late import find_late
     from harvester.jobs.watched import Standing, find_watched, standing_jobs
 
-    found = await find_watched(service, await standing_jobs(service, SPIDER), MOST_NUMBER)
+    jobs = await standing_jobs(service, SPIDER)
+    found = await find_watched(service, jobs, MOST_NUMBER)
+    late = (await find_late(service.ledger, ())).jobs
     order = [Standing.PERMANENTLY_FAILED, Standing.FAILED, Standing.RUNNING]
-    return sorted(found, key=lambda each: _place(each, order))
+    return sorted(found, key=lambda each: _place(each, order)), {job.id: late[job.id] for job in jobs if job.id in late}
 
 
 def _place(each: "Watched", order: "list[Standing]") -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
     from harvester.jobs.coming import Coming
+    from harvester.jobs.late import Late
     from harvester.jobs.schedules import Schedule
     from harvester.jobs.scheduling import Schedules
     from harvester.jobs.service import JobService
@@ -108,14 +109,19 @@ def change_command(
 
 @schedule.command("list")
 def list_command(as_json: Json = False) -> None:
-    """List the schedules."""
+    """List the schedules, and what waits for a worker."""
     from harvester.cli import schedule_views as views
+    from harvester.jobs.late import find_late
 
-    found = _with_schedules(lambda service, schedules: schedules.all())
+    async def read(service: "JobService", schedules: "Schedules") -> "tuple[list[Schedule], Late]":
+        found = await schedules.all()
+        return found, await find_late(service.ledger, found)
+
+    found, late = _with_schedules(read)
     if as_json:
-        print_json([_in_json(each) for each in found])
+        print_json([_in_json(each) | {"late": late.schedules.get(each.id, "")} for each in found])
     else:
-        views.print_schedules(found)
+        views.print_schedules(found, late)
 
 
 @schedule.command("show")

@@ -2,17 +2,29 @@
 
 from collections.abc import Sequence
 
+from rich.console import Console
+
 from harvester.cli.printing import at, new_console, new_table, shown
 from harvester.jobs.coming import Coming
+from harvester.jobs.late import Late
 from harvester.jobs.schedules import Schedule
 
+MOST_SAID = 400
+"""Characters of what is said of a schedule."""
 
-def print_schedules(schedules: Sequence[Schedule]) -> None:
-    """One line each, and what became of a time that was not begun."""
+
+def print_schedules(schedules: Sequence[Schedule], late: Late) -> None:
+    """Prints one line each, what became of a time that was not begun, and what waits for a worker."""
     console = new_console()
-    if not schedules:
+    if schedules:
+        _print_table(console, schedules)
+    else:
         console.print("None.")
-        return
+    for name, said in [*late.schedules.items(), *late.jobs.items()]:
+        console.print(f"{name}: {shown(said, MOST_SAID)}")
+
+
+def _print_table(console: Console, schedules: Sequence[Schedule]) -> None:
     table = new_table("schedule")
     for name in ("spider", "when", "next", "last job"):
         table.add_column(name, overflow="fold")

@@ -25,6 +25,7 @@ from pymongo.errors import DuplicateKeyError
 from harvester.exceptions import JobConflict, ServiceError, StorageError, UnknownJob, UsageError
 from harvester.items import Found
 from harvester.jobs.documents import Document, Job, JobState, read_item
+from harvester.jobs.late import note_look
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.opening import OpensJobs, open_job_of
 from harvester.jobs.schedules import (
@@ -242,6 +243,7 @@ class Schedules:
         }
         if spider is not None:
             due["spider"] = spider
+        await note_look(self._documents.database, self._ledger.patiently, spider or "", self._ledger.now())
         rows = await self._ledger.patiently(lambda: self._documents.find(due, {"_id": 1}, limit=MOST_AT_ONCE).to_list())
         random.shuffle(rows)  # so that several who look begin with different ones
         begun: list[Begun] = []

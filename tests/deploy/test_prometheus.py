@@ -42,7 +42,7 @@ def told_metrics() -> dict[str, set[str]]:
     )
     depth = Depth(0, 0, 0, 0, 0, 0, 0, 0, 0, {"ok": 1})
     breaker = BreakerStatus("open", "failures", 0.0, 0.0, 1.0, 1, 0, 0, {}, (0, 0), "")
-    sink = SinkStatus("posts", "webhook", "sending", 0, 0, None, 0, None, None, None, "")
+    sink = SinkStatus("posts", "webhook", "sending", 0, 0, None, 0, None, None, None, None, "")
     observed = Observed(
         {"mongodb": True, "redis": True},
         [DiskUse("data", 1, 2)],

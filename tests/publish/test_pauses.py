@@ -215,7 +215,7 @@ def test_names_are_no_secrets_in_the_addresses_of_webhooks_and_alerts(
 ) -> None:
     url = "https://receiver.example/harvester_eu1/job-20260102-abcdef/k3y-0f-m1ne"
     assert secrets_in(url, ["job-20260102-abcdef", "harvester_eu1"]) == ["k3y-0f-m1ne"]
-    _hide_secrets(Config(alert_webhook_url=url, database="harvester_eu1"))  # type: ignore[arg-type]
+    _hide_secrets(Config(alert_webhook_url=url, database="harvester_eu1"))
     assert unmasked("harvester_eu1 k3y-0f-m1ne") == "harvester_eu1 ***"
 
 

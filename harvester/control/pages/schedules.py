@@ -33,6 +33,7 @@ from harvester.control.pages.room import Room, Say, complain
 from harvester.control.services.schedules import ScheduleService, ScheduleStatus, undo_of
 from harvester.exceptions import UsageError
 from harvester.jobs.coming import Time, until
+from harvester.jobs.late import Late, find_late
 from harvester.jobs.ledger import now
 from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
@@ -56,6 +57,7 @@ class _Seen:
     schedules: list[Schedule]
     coming: list[Time]
     more: bool
+    late: Late
 
 
 async def view(room: Room) -> None:
@@ -72,12 +74,15 @@ async def view(room: Room) -> None:
                 Tag("summary", "Add a schedule")
                 _New(room, known)
         with Tag("section", classes="card", aria_label="The coming day"):
+            late = Tag("p", "", "said", role="status")
             coming = Rows("The coming day", ("time", "what", "why"), "Nothing comes within 24 hours.")
 
         def show(seen: _Seen) -> None:
             by_name.clear()
             by_name.update({each.id: each for each in seen.schedules})
-            schedules.show([_row(each) for each in seen.schedules])
+            schedules.show([_row(each, seen.late.schedules.get(each.id, "")) for each in seen.schedules])
+            late.text = " ".join(f"{job}: {said}" for job, said in seen.late.jobs.items())
+            late.visible = bool(late.text)
             more = f"The coming day: the first {MOST}" if seen.more else "The coming day"
             rows = [Row(f"{each.at} {each.what}", [_when(each), each.what, each.why]) for each in seen.coming]
             coming.show(rows, more)
@@ -89,7 +94,7 @@ async def _read(room: Room) -> _Seen:
     ledger = room.here.jobs.ledger
     schedules = await Schedules(ledger).all()
     coming = await until(ledger, schedules, now() + DAY, MOST, with_looks=True)
-    return _Seen(schedules, coming.times, coming.more)
+    return _Seen(schedules, coming.times, coming.more, await find_late(ledger, schedules))
 
 
 class _New:
@@ -204,12 +209,13 @@ async def _set(room: Room, name: str, *, paused: bool, as_before: bool = False) 
         done(f"The schedule {name} is paused." if paused else f"The schedule {name} goes on.", undo)
 
 
-def _row(schedule: Schedule) -> Row:
+def _row(schedule: Schedule, late: str) -> Row:
     waits = f", {len(schedule.queue):,} waiting" if schedule.queue else ""
     next_at = state_cell("paused") if schedule.paused else Cell(f"{at(schedule.next_at)}{waits}")
     job = Cell(schedule.last_job, address("jobs", schedule.last_job) if schedule.last_job else "")
     actions = [RESUME if schedule.paused else PAUSE, CHANGE, REMOVE]
-    return Row(schedule.id, [schedule.id, schedule.spider, schedule.when, next_at, job, schedule.said], actions)
+    said = Cell(late, tone="bad") if late else schedule.said
+    return Row(schedule.id, [schedule.id, schedule.spider, schedule.when, next_at, job, said], actions)
 
 
 def _times(cron: str, every: str, zone: str) -> list[Field]:

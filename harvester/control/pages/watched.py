@@ -32,6 +32,7 @@ from harvester.exceptions import UsageError
 from harvester.formatting import counted
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
 from harvester.jobs.documents import Job
+from harvester.jobs.late import find_late
 from harvester.jobs.submission import Submitted
 from harvester.jobs.watched import Standing, Watched, standing_jobs
 
@@ -73,6 +74,7 @@ async def view(room: Room, spider: str, standing: str, text: str, after: str) ->
 
         with Tag("section", classes="card", aria_label="Feeds and endpoints"):
             _filters({job.spider for job in jobs}, spider, standing if chosen else "", text)
+            late = Tag("p", "", "said", role="status")
             rows = Rows("In the order of their jobs", COLUMNS, EMPTY, act)
             with Tag("div", classes="line").style("margin: 12px 0 0"):
                 here = partial(address, "watched", spider=spider, standing=standing, text=text)
@@ -84,7 +86,9 @@ async def view(room: Room, spider: str, standing: str, text: str, after: str) ->
             Tag("summary", "Watch something more")
             _add_form(room, jobs)
 
-        def show(page: WatchedPage) -> None:
+        def show(seen: tuple[WatchedPage, str]) -> None:
+            page, late.text = seen
+            late.visible = bool(late.text)
             shown.clear()
             shown.update({each.id: each for each in page.items})
             rows.show([_row(each) for each in page.items])
@@ -92,10 +96,16 @@ async def view(room: Room, spider: str, standing: str, text: str, after: str) ->
             next_page.set("href", here(after=page.next or ""))
 
         watching = Watching(room.here.jobs)
+
+        async def read() -> tuple[WatchedPage, str]:
+            waits = (await find_late(room.here.jobs.ledger, ())).jobs
+            said = " ".join(f"{job}: {why}" for job, why in waits.items())
+            return await watching.list(spider, "", chosen, text, after, MOST), said
+
         key = "watched", spider, standing, text, after
         await room.broadcaster.watch(
             key,
-            lambda: watching.list(spider, "", chosen, text, after, MOST),
+            read,
             show,
             FILTERED_S if chosen or text else EVERY_S,
         )

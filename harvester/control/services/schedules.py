@@ -1,5 +1,6 @@
 """Schedules: which there are, what comes in the next hours, and adding, changing, pausing and removing them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -7,6 +8,7 @@ from harvester.control.services.done import Done
 from harvester.exceptions import JobConflict, UsageError
 from harvester.jobs import coming
 from harvester.jobs.coming import Coming
+from harvester.jobs.late import find_late
 from harvester.jobs.schedules import Schedule, read_cron, read_every
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
 from harvester.jobs.service import JobService
@@ -26,6 +28,12 @@ class ScheduleStatus:
 
     schedule: Schedule
     when: str
+    late: str = ""
+    """Why nothing of it is begun: no worker looks. Empty: one does, or it is paused."""
+
+
+Statuses = list[ScheduleStatus]
+"""A name of its own, since the service below has a method `list`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +55,15 @@ class ScheduleService:
 
     async def list(self) -> list[ScheduleStatus]:
         """By name."""
-        return [_status(each) for each in await self._schedules.all()]
+        return await self._with_late(await self._schedules.all())
 
     async def show(self, name: str) -> ScheduleStatus:
         """Raises UnknownJob."""
-        return _status(await self._schedules.named(name))
+        return (await self._with_late([await self._schedules.named(name)]))[0]
+
+    async def _with_late(self, schedules: Sequence[Schedule]) -> Statuses:
+        late = (await find_late(self._ledger, schedules)).schedules
+        return [ScheduleStatus(each, each.when, late.get(each.id, "")) for each in schedules]
 
     async def coming(self, hours: float = 24, most: int = 100, name: str = "") -> Coming:
         """What is begun or looked at in the next hours, and why then; of all, or of one schedule. Raises UnknownJob."""
