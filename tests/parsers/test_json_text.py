@@ -6,6 +6,7 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.parsers.json_text import read_json
+from harvester.parsers.web.endpoint import Wanted, read_rows
 from harvester.parsers.web.rows import rows_at
 
 ROWS = '{"items": [{"id": 1, "v": "Zürich"}, {"id": 2, "v": "日本"}]}'
@@ -50,3 +51,10 @@ def test_an_odd_byte_costs_its_character() -> None:
 def test_what_is_no_json_is_said_to_be_none(body: bytes) -> None:
     with pytest.raises(ParseError, match="it is no JSON"):
         read_json(body)
+
+
+def test_rows_that_share_a_key_take_nobodys_place() -> None:
+    body = b'[{"id": "1", "v": 1}, {"id": 1, "v": 2}, {"id": "1", "v": 1}, {"id": 2}]'
+    rows = read_rows(body, "", Wanted(rows="@", key=("id",)), "").rows
+    assert [(row.key, bool(row.problem)) for row in rows] == [("1", False), ("", True), ("1", False), ("2", False)]
+    assert all(not row.problem for row in read_rows(body, "", Wanted(rows="@"), "").rows), "without a key each is one"

@@ -90,7 +90,7 @@ def read_rows(body: bytes, content_type: str, wanted: Wanted, known: str) -> Pag
     total = total if type(total) is int else None
     if known == answer:
         return Page(answer, [], {}, leads_to, total)
-    found = [_row(row, wanted) for row in rows]
+    found = _apart([_row(row, wanted) for row in rows])
     fits = [row for row, read in zip(rows, found, strict=True) if not read.problem]
     if rows and not fits:
         raise ParseError(f"none of the {len(rows):,} rows is as it should be: {found[-1].problem}")
@@ -103,6 +103,17 @@ def _row(row: Any, wanted: Wanted) -> Row:
     if problem := problem_of(row, wanted.schema) or parse.lack_of(row, wanted.key):
         return Row(raw, version, problem=problem)
     return Row(msgspec.json.encode(row), version, parse.key_of(row, wanted.key))
+
+
+def _apart(rows: list[Row]) -> list[Row]:
+    """Of rows that share a key and are not the same, the first is the newest; the others would take its place."""
+    first: dict[str, str] = {}
+    found: list[Row] = []
+    for row in rows:
+        if row.key and first.setdefault(row.key, row.version) != row.version:
+            row = Row(row.text, row.version, problem=f"another row of this answer has its key, {row.key[:100]!r}")
+        found.append(row)
+    return found
 
 
 def _next(path: str, document: Any) -> str | int | float | None:
