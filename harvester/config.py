@@ -462,7 +462,7 @@ def _secrets_of_sites(config: Config) -> set[str]:
     found: set[str] = set()
     for file in config.sites_dir.rglob("*.toml") if config.sites_dir else ():
         with suppress(OSError, ValueError):  # it is told where the sites are used
-            tables = tomllib.loads(file.read_text(encoding="utf-8"))
+            tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
             found.update(f"{PREFIX}{name.upper()}" for name in _secrets(tables))
     return found
 

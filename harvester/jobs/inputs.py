@@ -24,6 +24,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 
 from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.hosts import without_user
 from harvester.items import Found
 
 Source: TypeAlias = "BufferedReader[Any]"
@@ -153,7 +154,7 @@ def items_of_file(
             if number <= MOST_NAMED:
                 bad.append(BadLine(line.line or 0, line.text if isinstance(line, BadLine) else line.key, reason))
     if bad:
-        shown = "".join(f"\n  Line {line.line}, {line.text[:SHOWN]!r}: {line.reason}." for line in bad)
+        shown = "".join(f"\n  Line {line.line}, {without_user(line.text)[:SHOWN]!r}: {line.reason}." for line in bad)
         more = f"\n  ... and {number - len(bad):,} more lines" if number > len(bad) else ""
         raise UsageError(
             f"-a {argument}=@{path}: these lines name no {kind}:{shown}{more}\n"

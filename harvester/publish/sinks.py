@@ -201,7 +201,7 @@ class WebhookSink(Sink):
         if self.secrets_file:
             given = str(self.secrets_file)
             try:
-                text = self.secrets_file.read_text(encoding="utf-8")
+                text = self.secrets_file.read_text(encoding="utf-8-sig")
             except (OSError, UnicodeDecodeError) as error:
                 said = getattr(error, "strerror", None) or error
                 raise UsageError(f"The sink {self.name}: its secrets_file {given} cannot be read: {said}.") from None
@@ -284,7 +284,7 @@ def load_sinks(config: Config) -> Sinks | None:
     if path is None:
         return None
     try:
-        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         said = getattr(error, "strerror", None) or error
         raise UsageError(f"{SETTING}: {path} cannot be read: {said}.") from None

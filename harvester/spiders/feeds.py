@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from harvester.download.addresses import origin_of
 from harvester.exceptions import ParseError, UsageError
-from harvester.hosts import without_user
+from harvester.hosts import user_of, without_user
 from harvester.items import Found, Provenance, Record, Reject, Said
 from harvester.items.feed import Feed, FeedEntry
 from harvester.jobs.documents import JobItem
@@ -25,7 +25,7 @@ from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.web import feed as parse
 from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
-from harvester.parsers.web.values import is_address
+from harvester.parsers.web.values import is_address, joined
 from harvester.recheck import read_policy
 from harvester.recheck.hints import Hints, not_before
 from harvester.recheck.stopping import Entry, Position
@@ -89,11 +89,13 @@ class FeedsArguments(SpiderArguments):
             return
         for each in filter(None, map(str.strip, self.feeds.split(","))):
             if problem := _problem(each):
-                raise UsageError(f"-a feeds={each}: {problem}")
+                raise UsageError(f"-a feeds={without_user(each)}: {problem}")
             yield Found(FEED, each, depth=0)
 
 
 def _problem(address: str) -> str:
+    if user_of(address):
+        return "a password in an address would stand in records and logs: give its site a key (docs/sessions.md)"
     return "" if is_address(address) else f"{address!r} is no address; give one like 'https://example.org/feed.xml'"
 
 
@@ -223,7 +225,8 @@ class FeedsSpider(PaginationSpider):
 
     def parse_sitemap_names(self, response: Response, origin: str, level: int) -> Iterator[Found]:
         """Sitemaps that a robots.txt names, or the usual one."""
-        named = [each for each in parse_robots(response.body, ()).sitemaps if is_address(each)]
+        said = parse_robots(response.body, ()).sitemaps
+        named = [address for each in said if (address := joined(response.url, each))]
         for address in dict.fromkeys(named or [f"{origin}/sitemap.xml"]):
             yield Found(FEED, address, {LEVEL: level + 1})
 

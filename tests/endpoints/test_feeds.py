@@ -8,7 +8,7 @@ import pytest
 from pymongo.database import Database
 
 from harvester.exceptions import UsageError
-from harvester.items import Provenance
+from harvester.items import Found, Provenance
 from harvester.items.feed import Feed, FeedEntry
 from harvester.recheck import read_policy
 from harvester.spiders.feeds import USUAL_RECHECK, WAITS, FeedsArguments, FeedsSpider
@@ -157,6 +157,19 @@ def test_the_lines_of_a_file_that_name_no_feed_are_told(tmp_path: Any) -> None:
     file.write_text("https://a.example/feed\nnonsense\n", "utf-8")
     with pytest.raises(UsageError, match=re.escape("Line 2, 'nonsense': 'nonsense' is no address")):
         FeedsSpider.parse_arguments({"feeds": f"@{file}"})
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated(tmp_path: Any) -> None:
+    address = "https://ann:hunter2@a.example/feed"
+    file = tmp_path / "feeds.txt"
+    file.write_text(f"{address}\n", "utf-8")
+    for given in (address, f"@{file}"):
+        with pytest.raises(UsageError, match="a password in an address") as refused:
+            FeedsSpider.parse_arguments({"feeds": given})
+        assert "hunter2" not in str(refused.value)
+    with pytest.raises(UsageError, match="a password in an address") as refused:
+        FeedsSpider.check_item(Found("feed", address))
+    assert "hunter2" not in str(refused.value)
 
 
 def test_the_same_feeds_are_the_same_job_however_often_they_are_looked_at() -> None:

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from harvester.config import Config, misspelt
 from harvester.exceptions import UsageError
 from harvester.masking import mask
-from harvester.publish.sinks import load_sinks
+from harvester.publish.sinks import WebhookSink, load_sinks
 from tests.root import ROOT
 
 
@@ -61,6 +61,18 @@ def test_a_file_of_sinks_that_cannot_be_used_is_refused(text: str, said: str, tm
 def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"publish\.toml cannot be read: "):
         load_sinks(config(tmp_path, f"a = {'[' * 10_000}"))
+
+
+def test_files_that_begin_with_a_mark_are_read(tmp_path: Path) -> None:
+    """Editors on Windows put it there."""
+    secret = f"whsec_{b64encode(bytes(range(32))).decode()}"
+    (tmp_path / "secret").write_text(secret, "utf-8-sig")
+    text = f"\ufeff[a]\nkind = 'webhook'\nurl = 'https://a.example/'\nsecrets_file = '{tmp_path / 'secret'}'"
+    sinks = load_sinks(config(tmp_path, text))
+    assert sinks
+    sink = sinks.by_name["a"]
+    assert isinstance(sink, WebhookSink)
+    assert sink.secrets() == [bytes(range(32))]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
