@@ -292,6 +292,8 @@ class JobItem(NamedTuple):
     """When it was looked at last, without a failure. Of a standing job."""
     left: Mapping[str, Any] = {}
     """What that look has left."""
+    was_missing: bool = False
+    """Whether an attempt since that look found that it is not there."""
 
 
 def new_job_id(spider: str) -> str:

@@ -29,8 +29,9 @@ from harvester.jobs.documents import Item, Job, JobItem, JobState, looked_at
 from harvester.jobs.gone import Listing
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import Ledger
+from harvester.jobs.missed import add_missed
 from harvester.jobs.scheduling import Schedules
-from harvester.jobs.transitions import Ended, Event, Lost, worst
+from harvester.jobs.transitions import Ended, Event, Lost, was_missing, worst
 from harvester.masking import mask
 from harvester.outcomes import Outcome
 
@@ -113,6 +114,7 @@ class FedSpider(Protocol):
 
     name: str
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]]
+    CHECKED_AS: ClassVar[Mapping[str, str]]
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
         """With which these items begin, and how those end that need not be asked for."""
@@ -159,6 +161,8 @@ class Feeder:
         self._sated: set[str] = set()
         """Jobs that had nothing due when they were looked at last."""
         self._turn = 0
+        self._checked: set[str] = set()
+        """Jobs that were given what only the job before them has met."""
         self._later: dict[str, bool] = {}
         """Jobs -> whether there was one before, of which something may be gone since."""
         self._probed: dict[str, int] = {}
@@ -196,8 +200,10 @@ class Feeder:
         async def mark_gone(items: Sequence[Item]) -> None:
             looks = []
             for item in items:
-                if (item.id, item.attempts) in looked_through and (item.looks or await self._may_have_gone(item.job)):
-                    looks += [(item, look) for look in self._spider.listings_of(item)]
+                if (item.id, item.attempts) in looked_through:
+                    may_lack_more = item.looks or await self._may_have_gone(item.job)
+                    listings = self._spider.listings_of(item)
+                    looks += [(item, each) for each in listings if each.is_absent or may_lack_more]
             for kind, number in (await gone.mark(self._ledger, looks)).items():
                 self._stats.inc_value(f"harvester/records/gone/{kind}", number)
 
@@ -237,9 +243,18 @@ class Feeder:
             elif job.state is JobState.OPEN and self._feeds(job.id):
                 await self._ledger.promote(job)
                 await self.job_stats.look(job)
-                if not self.adding and not self._frontier.is_at(job.id) and await self._ledger.finish(job.id):
+                if not self.adding and not self._frontier.is_at(job.id) and await self.finish(job):
                     del self.jobs[job.id]
         self._jobs_at = monotonic()
+
+    async def finish(self, job: Job) -> bool:
+        """Finishes a job of which no item is left, once those are checked that only the job before it has met."""
+        if self._spider.CHECKED_AS and job.id not in self._checked and not await self._ledger.is_left(job.id):
+            added = await add_missed(self._ledger, job, self._spider.CHECKED_AS)
+            self._checked.add(job.id)
+            if added:
+                return False
+        return await self._ledger.finish(job.id)
 
     def _feeds(self, job: str) -> bool:
         return self._only in (None, job)
@@ -406,4 +421,5 @@ def _handed_out(item: Item) -> JobItem:
         item.stage,
         looked_at(item.looks),
         item.left,
+        was_missing(item),
     )

@@ -24,6 +24,8 @@ class Listing(NamedTuple):
     kind: type[Record]
     where: dict[str, Any]
     """Selects them in MongoDB; by an index."""
+    is_absent: bool = False
+    """Whether the attempt ended since what they belong to is not there: they are gone, whenever they were seen."""
 
 
 async def may_be(ledger: Ledger, spider: str, job: str) -> bool:
@@ -37,9 +39,11 @@ async def mark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> Coun
     """Marks what the attempts of items did not see any more; kind -> how many. Doing it again changes nothing."""
     of_kinds: defaultdict[type[Record], list[UpdateMany]] = defaultdict(list)
     for item, listing in listings:
-        unseen: Document = {"provenance.fetched_at": {"$lt": item.fed_at}, GONE_AT: None}
-        if not item.looks:
-            unseen["provenance.crawl"] = {"$ne": item.job}
+        unseen: Document = {GONE_AT: None}
+        if not listing.is_absent:
+            unseen["provenance.fetched_at"] = {"$lt": item.fed_at}
+            if not item.looks:
+                unseen["provenance.crawl"] = {"$ne": item.job}
         of_kinds[listing.kind].append(UpdateMany(listing.where | unseen, {"$set": {GONE_AT: item.fed_at}}))
     marked: Counter[str] = Counter()
     for kind, updates in of_kinds.items():

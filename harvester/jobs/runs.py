@@ -95,7 +95,7 @@ class Run:
         if not self._feeder.knows_jobs:
             return None
         for job in self._feeder.jobs.values():
-            if not await self._ledger.finish(job.id) and await self._may_work_at(job):
+            if not await self._feeder.finish(job) and await self._may_work_at(job):
                 self._busy_at = monotonic()
                 return self._stranded(job)
         idle = self._config.idle_seconds
@@ -110,7 +110,7 @@ class Run:
         return None
 
     async def _end_of(self, job: Job) -> End | None:
-        if job.state is JobState.FINISHED or await self._ledger.finish(job.id):
+        if job.state is JobState.FINISHED or await self._feeder.finish(job):
             return await self._finished(job)
         if await self._ledger.is_active(job.id):
             return self._stranded(job)

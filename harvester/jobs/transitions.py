@@ -422,6 +422,16 @@ def is_good_look(outcome: str) -> bool:
     return bool(outcome) and rank_of(outcome) is Rank.GOOD and outcome not in _MISSING
 
 
+def was_missing(item: Item) -> bool:
+    """Whether an attempt since the last look that went well found that the item is not there."""
+    for line in reversed(item.history):
+        if line.outcome in _MISSING:
+            return True
+        if is_good_look(line.outcome):
+            break
+    return False
+
+
 def worst(outcomes: Mapping[str, int]) -> str:
     """Which of an attempt's outcomes (-> how many requests) is that of the item. Without any, it is `empty`.
 

@@ -77,6 +77,11 @@ class JobSpider(HarvesterSpider, ABC):
     """Kinds of items that may be submitted to it; the first is meant when none is named."""
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
     """How many items of a kind share requests, where an API takes several; of each kind, or kind -> how many."""
+    CHECKED_AS: ClassVar[Mapping[str, str]] = {}
+    """Kind of items that pages lead to -> kind as which those are checked that only the job before has met.
+
+    What is gone may be on no list any more, so that nothing leads to it. It is asked for when all else is done.
+    """
     ADDRESS: ClassVar[str] = ""
     """By which arguments the address of its site is given, if by any: where nothing answers, that is called to mind."""
     BEGIN: ClassVar[str] = ""

@@ -38,6 +38,7 @@ class Spider:
     """Asks for a page of each item."""
 
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
+    CHECKED_AS: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self,

@@ -207,6 +207,7 @@ class ModelSpider:
     """Asks for a page of each item."""
 
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
+    CHECKED_AS: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, name: str) -> None:
         self.name = name

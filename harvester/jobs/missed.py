@@ -1,0 +1,52 @@
+"""Finds what a job did not come to, though the job of the same arguments before it did.
+
+An account that is deleted is on nobody's list any more: nothing leads to it, and nobody would notice. So it is checked
+for its own sake.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from pymongo import ASCENDING, DESCENDING
+
+from harvester.items import Found
+from harvester.jobs.documents import Document, Job, State, item_id
+from harvester.jobs.ledger import CHUNK, Ledger
+from harvester.outcomes import Outcome
+
+_NOT_THERE = (Outcome.NOT_FOUND, Outcome.GONE)
+
+
+async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) -> int:
+    """Adds the missed items to a job, in the kinds in which they are checked; how many are new.
+
+    `checked_as`: kind of an item -> kind in which it is checked. Those that were not there the last time are left out.
+    """
+    ours = {"spider": job.spider, "scope": job.scope, "number": {"$lt": job.number}}
+    last = partial(ledger.jobs.find_one, ours, {"_id": 1}, sort=[("number", DESCENDING)])
+    before = await ledger.patiently(last)
+    added = 0
+    for kind, check in checked_as.items() if before else ():
+        for of_kind in (kind, check):
+            after = ""
+            while rows := await _next_items(ledger, before["_id"], of_kind, after):
+                after = rows[-1]["key"]
+                was_there = [row for row in rows if row.get("outcome") not in _NOT_THERE]
+                added += await _add(ledger, job, kind, check, [row["key"] for row in was_there])
+    return added
+
+
+async def _next_items(ledger: Ledger, job: str, kind: str, after: str) -> list[Document]:
+    query = {"job": job, "kind": kind, "key": {"$gt": after}, "state": {"$in": [State.DONE, State.FAILED]}}
+    find = partial(ledger.items.find, query, {"key": 1, "outcome": 1}, sort=[("key", ASCENDING)], limit=CHUNK)
+    rows: list[Document] = await ledger.patiently(lambda: find().to_list())
+    return rows
+
+
+async def _add(ledger: Ledger, job: Job, kind: str, check: str, keys: Sequence[str]) -> int:
+    ids = {item_id(job.id, kind, key): key for key in keys}
+    met = await ledger.patiently(lambda: ledger.items.find({"_id": {"$in": [*ids]}}, {"_id": 1}).to_list())
+    missed = ids.keys() - {row["_id"] for row in met}
+    if not missed:
+        return 0
+    return (await ledger.add(job.id, [Found(check, ids[each]) for each in sorted(missed)], lambda _: "")).new
