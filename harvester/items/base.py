@@ -164,6 +164,10 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Fields of each MongoDB index beside `_id`."""
     VERSION: ClassVar[str] = ""
     """Field by which two with the same key are told apart that one job meets: the larger stays. Empty: the latest."""
+    EXCLUSIVE: ClassVar[str] = ""
+    """Field whose value one record has at a time. What was seen with it earlier loses it to the field `former_...`."""
+    NOT_EXCLUSIVE: ClassVar[frozenset[str]] = frozenset()
+    """Values of that field that many may have."""
     MOST_TEXT_BYTES: ClassVar[int] = 1_000_000
     """Of a field in CLEANED."""
     MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")

@@ -106,9 +106,13 @@ class Profile(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     COVERED = ("handle", "display_name", "description", "avatar_url", "created_at", "followers_count")
     MEDIA_SLOTS = ("avatar", "banner")
     INDEXES = (("handle",), ("followers_count",))
+    EXCLUSIVE = "handle"
+    NOT_EXCLUSIVE = frozenset({"handle.invalid"})
 
     handle: str = ""
-    """Mutable, and `handle.invalid` when it does not resolve both ways."""
+    """Mutable, and `handle.invalid` when it does not resolve both ways. Empty when another account has it since."""
+    former_handle: str | None = None
+    """The handle with which it was seen last, and that another account has since."""
     display_name: str | None = None
     display_name_clean: str | None = None
     description: str | None = None

@@ -23,6 +23,7 @@ from harvester.items.base import GONE_AT, OF_ITEM, OUTBOX
 from harvester.items.receipts import SettlesRecords, part_of, settle
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
+from harvester.pipelines.exclusive import take_from_others
 from harvester.publish.outbox import Marks, marking, marking_whole
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.rejects import rejects_of
@@ -145,6 +146,9 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             except (*UNSTORABLE, TypeError, ValueError) as error:
                 refused[id(record)] = record, str(error)
         known = await self._insert(kind, rows, result) if rows else Known()
+        if kind.EXCLUSIVE:
+            values = [str(document.get(kind.EXCLUSIVE, "")) for _, document in rows]
+            await self._patiently(lambda: take_from_others(self._database[kind.COLLECTION], kind, values))
         stored = sum(id(record) not in refused for record, _ in rows)
         self.stats.inc_value(f"harvester/records/stored/{kind.KIND}", stored)
         for name, number in known._asdict().items():

@@ -246,13 +246,13 @@ async def test_what_mongodb_cannot_hold_is_rejected_and_counted_and_the_rest_sto
 async def test_what_mongodb_refuses_of_an_update_is_rejected_and_the_rest_stored(
     pipeline: MongoPipeline, mongodb: Database[Document]
 ) -> None:
-    await store(pipeline, profile(ALICE), profile(BOB))
-    again = [seen(profile(did, handle="new.example"), 1) for did in (ALICE, BOB)]
+    await store(pipeline, profile(ALICE), profile(BOB, handle="b.example"))
+    again = [seen(profile(did, handle=f"new.{did[8:]}.example"), 1) for did in (ALICE, BOB)]
     again[0] = replace(again[0], media_paths={"": "a.jpg"})
     await store(pipeline, *again)
     assert {each["_id"]: each["handle"] for each in mongodb["profiles"].find()} == {
         ALICE: "a.example",
-        BOB: "new.example",
+        BOB: "new.bob.example",
     }
     assert stats(pipeline.crawler)["records/rejected/profile"] == 1
 
