@@ -21,6 +21,7 @@ def purge_command(
     from harvester.privacy import purge  # imports inside commands keep shell completion quick
     from harvester.project import spider_loader
     from harvester.stores.mongodb import connect_sync, unavailable
+    from harvester.stores.redis import forget_log
 
     if bool(account) + bool(undo) + show != 1:
         who_is = "<DID, handle or author>"
@@ -53,6 +54,7 @@ def purge_command(
     finally:
         database.client.close()
     print("Removed. The account is not fetched again.")
+    forget_log(config)  # addresses in it name the account
     for name in schedules:
         print(f"The schedule {name} names it still. To leave it out: harvester schedule change {name} -a ...")
     if findings.being_written:

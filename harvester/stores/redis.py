@@ -30,6 +30,7 @@ from harvester.exceptions import ServiceError, UsageError
 from harvester.formatting import shown, without_userinfo
 from harvester.stores import servers
 from harvester.stores.outage import Outage
+from harvester.stores.servers import kinds
 
 OPTIONS: dict[str, Any] = {
     "socket_timeout": 15.0,
@@ -249,6 +250,28 @@ def problem_of(about: dict[str, Any], config: Config) -> str:
 def forgets(about: dict[str, Any]) -> bool:
     """Whether a server that says this about itself forgets when it ends. Snapshots are minutes old."""
     return not about.get("aof_enabled")
+
+
+def forget_log(config: Config) -> bool:
+    """Has Redis write its log anew, without what was in it once and is no more. Returns whether it does.
+
+    A server may refuse that to its users, or may be about it already.
+    """
+
+    async def ask() -> bool:
+        redis: Any = connect(config)
+        try:
+            await redis.bgrewriteaof()
+        except (RedisError, OSError):
+            return False
+        finally:
+            with contextlib.suppress(RedisError, OSError):
+                await redis.aclose()
+        return True
+
+    if not config.redis_url and not (config.state_dir / kinds.Redis.name).is_dir():
+        return False  # a private one that was never begun has no log
+    return asyncio.run(ask())
 
 
 class RedisOutage(Outage):

@@ -22,7 +22,7 @@ from harvester.exceptions import ServiceError, UsageError
 from harvester.frontier.messages import Done
 from harvester.frontier.store import Frontier
 from harvester.stores.mongodb import MongoOutage
-from harvester.stores.redis import RedisOutage, check, client_of, connect
+from harvester.stores.redis import RedisOutage, check, client_of, connect, forget_log
 from tests.frontier.pushes import push
 from tests.ports import free_port
 from tests.stores.valkeys import tls_in_front, valkey
@@ -324,3 +324,22 @@ async def test_a_task_that_asks_redis_can_be_cancelled_at_any_moment(redis_url: 
             task.cancel()
         assert not unheard, "the task goes on"
     await redis.aclose()
+
+
+def test_the_log_of_redis_holds_nothing_of_what_is_no_more_once_it_is_forgotten(tmp_path: Path) -> None:
+    with valkey(tmp_path) as port, SyncRedis(port=port) as redis:
+        url = f"redis://127.0.0.1:{port}/0"
+        redis.set("key", "words of somebody")
+        redis.delete("key")
+
+        def log() -> bytes:
+            return b"".join(path.read_bytes() for path in tmp_path.rglob("*.aof"))
+
+        assert b"words of somebody" in log()
+        assert forget_log(_config(url))
+        until = time.monotonic() + 60
+        while b"words of somebody" in log() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert b"words of somebody" not in log()
+    assert not forget_log(_config(url)), "it is not there any more"
+    assert not forget_log(Config(state_dir=tmp_path / "never begun"))
