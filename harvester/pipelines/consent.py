@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Container
+from time import monotonic
 from typing import Self
 
 from msgspec.json import encode
@@ -18,8 +19,10 @@ from harvester.items.bluesky import BlueskyRecord, Follow, Post, Profile, is_did
 from harvester.items.receipts import parts_of, settle
 from harvester.parsers.bluesky.scrub import OPTED_OUT, PURGED, quotes_of, without_quotes
 from harvester.pipelines.base import BatchPipeline
+from harvester.pipelines.staging import StagingPipeline
 from harvester.privacy import OPT_OUTS
-from harvester.privacy.opt_outs import BY_LABEL, Declared, Known, TakenBack, take_back, writes_of
+from harvester.privacy.opt_outs import BY_LABEL, UNKNOWN, Declared, Known, TakenBack, take_back, writes_of
+from harvester.privacy.purge import ANY_CASE, find, purge, resolve
 from harvester.privacy.purged import purged_of
 from harvester.shutdown import stop
 from harvester.stores.mongodb import MongoOutage, at_the_end, connect, connect_sync, disconnect, said
@@ -30,6 +33,11 @@ logger = logging.getLogger(__name__)
 _EMPTIED = encode({PURGED: True})[1:]
 REFRESH_S = 60.0
 """How often the lists of purged accounts, and of those that say no, are read again."""
+APPLY_S = 30.0
+"""How long after an account was learnt to say no what was kept of it is taken back: what was on its way is stored by
+then, and many are dealt with together."""
+MAX_APPLY_SHARE = 0.05
+"""Of the time, that taking back may take while a run goes on: a large folder takes long to look through."""
 
 
 class ConsentPipeline(BatchPipeline):
@@ -48,12 +56,19 @@ class ConsentPipeline(BatchPipeline):
         self._opt_outs: dict[str, Known] = {}
         """Accounts that are known to say no."""
         self._reader: asyncio.Task[None] | None = None
+        self._applier: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        """Set when accounts were learnt to say no, or to be purged, of which words may be kept."""
+        self._purged_since: set[str] = set()
+        """Accounts that were purged while this run goes on, and of which it may have kept something meanwhile."""
         self._learnt: dict[str, Known] = {}
         """Those of the batch at hand that are new among them."""
         self._withdrawn: set[str] = set()
         """Those of the batch at hand that do so no more."""
         self._honours = True
         """Whether that counts for the batch at hand."""
+        self._harvested: set[str] = set()
+        """Accounts of the batch at hand whose declarations are unknown now, and that were harvested before."""
 
     def _is_honoured(self, batch: Batch) -> bool:
         """Whether its job leaves out who does not want to be collected. A spider without jobs answers for all."""
@@ -74,8 +89,10 @@ class ConsentPipeline(BatchPipeline):
         await self._retrying(self.read_opt_outs)
         await self.take_back()  # what a run left that was killed, or ended before others learnt who says no
         self._reader = asyncio.create_task(self._keep_reading())
+        self._applier = asyncio.create_task(self._keep_applying())
 
     async def close_spider(self) -> None:
+        await stop(self._applier)
         await stop(self._reader)
         await disconnect(self._database)
 
@@ -84,10 +101,14 @@ class ConsentPipeline(BatchPipeline):
         if honours and self._opt_outs:
             await self._check({record.belongs_to for record in batch.records} & self._opt_outs.keys())
         self._honours, self._learnt, self._withdrawn = honours, {}, set()
+        unknown = {record.did for record in batch.records if isinstance(record, Profile) and record.opt_outs == UNKNOWN}
+        self._harvested = await self._find_harvested(unknown) if honours and unknown else set()
         kept = [kept for record in batch.records if (kept := self.process_record(record)) is not None]
         learnt, withdrawn = self._learnt, self._withdrawn
         if learnt or withdrawn:
             await self._write_down(learnt, withdrawn)
+        if self._purged.handles:
+            await self._free_handles(batch)
         rejects = tuple(reject for reject in batch.rejects if self.is_allowed(reject.key))
         if batch.found and self._purged.accounts:
             batch = batch._replace(found=tuple(found for found in batch.found if self.is_allowed(found.key)))
@@ -109,6 +130,8 @@ class ConsentPipeline(BatchPipeline):
                 record = self._without_purged_quotes(record)
         if not self._honours:
             return record
+        if isinstance(record, Profile) and record.opt_outs == UNKNOWN and record.did in self._harvested:
+            return None
         if isinstance(record, BlueskyRecord):
             record = self._as_declared(record)
         if not record.opted_out:
@@ -167,6 +190,7 @@ class ConsentPipeline(BatchPipeline):
         if before is None or (before.declared != seen.declared and before.seen_at <= seen.seen_at):
             self._opt_outs[did] = self._learnt[did] = seen
             self._withdrawn.discard(did)
+            self._news.set()
 
     def _forget(self, did: str) -> None:
         del self._opt_outs[did]
@@ -182,6 +206,24 @@ class ConsentPipeline(BatchPipeline):
             for did in learnt:
                 self._opt_outs.pop(did, None)  # the page comes again, and is to be written down then
             raise
+
+    async def _free_handles(self, batch: Batch) -> None:
+        """Forgets handles of purged accounts that other accounts have since: these may be asked for by them."""
+        profiles = (record for record in batch.records if isinstance(record, Profile))
+        freed = [each.handle for each in profiles if not self._purged.allows(each.handle) and self.is_allowed(each.did)]
+        if freed:
+            update = {"$unset": {"handle": ""}}
+            where = {"handle": {"$in": freed}}
+            collection = self._database[PURGED]
+            await self._retrying(lambda: collection.update_many(where, update, collation=ANY_CASE))
+            await self._retrying(self.read_purged)
+
+    async def _find_harvested(self, dids: set[str]) -> set[str]:
+        """Returns those of which a profile is kept that is no stub: they were harvested when more was known of them."""
+        query = {"_id": {"$in": sorted(dids)}, "opt_outs.0": {"$exists": False}}
+        profiles = self._database[Profile.COLLECTION]
+        rows = await self._retrying(lambda: profiles.find(query, {"_id": 1}).to_list())
+        return {row["_id"] for row in rows}
 
     async def _check(self, suspects: set[str]) -> None:
         """Whether those still say no who are said to have declared it: another process may have heard otherwise."""
@@ -208,27 +250,34 @@ class ConsentPipeline(BatchPipeline):
     async def read_opt_outs(self) -> None:
         """Learns which accounts say no."""
         rows = self._database[OPT_OUTS].find({}, {"declared": 1, "seen_at": 1})
-        self._opt_outs |= {row["_id"]: Known(tuple(row["declared"]), row["seen_at"]) async for row in rows}
+        known = {row["_id"]: Known(tuple(row["declared"]), row["seen_at"]) async for row in rows}
+        if known.keys() - self._opt_outs.keys():
+            self._news.set()
+        self._opt_outs |= known
 
     async def take_back(self) -> None:
-        """To be called when no pipeline writes: what this process is writing it cannot read."""
+        """Removes what is kept of accounts that say no, before anything is written or when nothing is any more."""
+        if (failed := await self._apply()) and not self.stats.get_value("harvester/exit_code"):
+            self.stats.set_value("harvester/exit_code", StorageError.exit_code)
+            logger.error("What was kept of accounts that refuse could not be removed: %s", failed)
+
+    async def _apply(self) -> str:
+        """Removes it, but for lines in segments that are being written. Returns what went wrong."""
         if not hasattr(self.crawler.spider, "keeping_all"):
-            return  # a spider that knows of no opt-outs
+            return ""  # a spider that knows of no opt-outs
         rejects_of(self.crawler).close()  # its own handler of the signal may come later
         try:
             with at_the_end(self.crawler):
                 removed, of_run = await asyncio.to_thread(self._take_back)
         except (PyMongoError, HarvesterError) as error:
-            logger.error("What was kept of accounts that refuse could not be removed: %s", said(error))  # noqa: TRY400
-            if not self.stats.get_value("harvester/exit_code"):
-                self.stats.set_value("harvester/exit_code", StorageError.exit_code)
-            return
+            return said(error)
         if removed:
             logger.info("What was kept of accounts before they were known to refuse is removed")
             for kind, count in removed.items():
                 self.stats.inc_value(f"harvester/consent/dropped/{kind}", count)
             for kind, count in of_run.items():
                 self.stats.inc_value(f"harvester/consent/removed/{kind}", count)
+        return ""
 
     def _take_back(self) -> TakenBack:
         spider = self.crawler.spider
@@ -237,11 +286,44 @@ class ConsentPipeline(BatchPipeline):
         with database.client:
             return take_back(database, self._config, spider.name, getattr(spider, "jobs", ()))
 
+    async def _keep_applying(self) -> None:
+        """Takes back, while the run goes on: one that stays on ends perhaps never."""
+        self._news.clear()  # what was known in the beginning is taken back
+        pause = APPLY_S
+        while True:
+            await self._news.wait()
+            await asyncio.sleep(pause)
+            self._news.clear()
+            began = monotonic()
+            if staging := self.crawler.get_item_pipeline(StagingPipeline):
+                staging.complete_segments()
+            if failed := await self._apply():
+                logger.warning("What was kept of accounts that refuse cannot be removed now: %s", failed)
+                self._news.set()
+            purged, self._purged_since = self._purged_since, set()
+            for did in purged:
+                await asyncio.to_thread(self._purge_again, did)
+            pause = max(APPLY_S, (monotonic() - began) / MAX_APPLY_SHARE)
+
+    def _purge_again(self, did: str) -> None:
+        """Removes what this run stored of an account that was purged meanwhile, before it heard of that."""
+        database = connect_sync(self._config)
+        with database.client:
+            try:
+                account = resolve(database, did)
+                purge(database, self._config, account, find(database, self._config, did))
+            except (PyMongoError, HarvesterError) as error:
+                logger.warning("Of %s, which was purged, not all could be removed: %s", did, said(error))
+
     async def _keep_reading(self) -> None:
         while True:
             await asyncio.sleep(REFRESH_S)
             try:
+                before = self._purged.accounts
                 await self.read_purged()
+                if new := {*self._purged.accounts} - before:
+                    self._purged_since |= new
+                    self._news.set()
                 await self.read_opt_outs()
             except (PyMongoError, ServiceError) as error:
                 logger.debug("The lists of purged accounts and of opt-outs cannot be read: %s", error)

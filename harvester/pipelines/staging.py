@@ -45,6 +45,10 @@ class StagingPipeline(BatchPipeline):
     async def close_spider(self) -> None:
         self._segments.close()
 
+    def complete_segments(self) -> None:
+        """Gives the segments their names, so that they can be read and cleaned. What comes next is for new ones."""
+        self._segments.close()
+
     async def process_batch(self, batch: Batch) -> Batch:
         lines: dict[str, list[bytes]] = defaultdict(list)
         bad: dict[int, Reject] = {}

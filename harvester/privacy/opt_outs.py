@@ -48,6 +48,8 @@ BULK_DATASET = "bulkDataset"
 """The declared intent that speaks of what harvester does."""
 BY_LABEL: Declared = (NO_UNAUTHENTICATED,)
 """Of an account whose every view says so."""
+UNKNOWN: Declared = ("declaration unknown",)
+"""Of an account whose server does not say what it declares, and of which nothing was harvested before."""
 MOST_TOGETHER = 100_000
 """Accounts that one query names; MongoDB takes no query of more than 16 MB."""
 LATE = timedelta(minutes=1)

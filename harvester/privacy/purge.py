@@ -35,7 +35,8 @@ Document = dict[str, Any]
 
 QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
 """Paths of the quotes in a stored post."""
-_ANY_CASE = Collation("en", strength=2)
+ANY_CASE = Collation("en", strength=2)
+"""By which handles are compared."""
 
 
 class PurgedAccount(NamedTuple):
@@ -71,7 +72,7 @@ def resolve(database: Database[Document], account: str) -> PurgedAccount:
     found: dict[str, str] = {}
     for name in (PURGED, Profile.COLLECTION):
         query = database[name].find({"_id": account} if by_did else {"handle": account}, {"handle": 1})
-        found |= {row["_id"]: row.get("handle", "") for row in query.collation(_ANY_CASE)}
+        found |= {row["_id"]: row.get("handle", "") for row in query.collation(ANY_CASE)}
     if by_did:
         return PurgedAccount(account, found.get(account, ""))
     if account.lower() == "handle.invalid" or len(found) > 1:
@@ -153,7 +154,7 @@ def undo(database: Database[Document], account: str) -> PurgedAccount:
     name = account.strip().removeprefix("@")
     rows = database[PURGED]
     found = list(rows.find({"_id": name}, {"handle": 1}))
-    found = found or list(rows.find({"handle": name}, {"handle": 1}).collation(_ANY_CASE))
+    found = found or list(rows.find({"handle": name}, {"handle": 1}).collation(ANY_CASE))
     if not found:
         raise UsageError(f"--undo: {name!r} was not purged; `harvester purge --list` shows who was.")
     if len(found) > 1:
