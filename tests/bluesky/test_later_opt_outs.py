@@ -47,7 +47,8 @@ def test_an_opt_out_that_becomes_known_later_removes_what_an_earlier_harvest_kep
     ]
     seeds = ",".join([*dids.values(), site.did(QUOTING)])
     no_alarm = {"HARVESTER_MAX_DROP_RATIO": "1"}
-    command = harvest(no_alarm, seeds=seeds, depth="0", collect="profiles,posts,lists", media="yes")
+    asked_for = {"seeds": seeds, "depth": "0", "collect": "profiles,posts,lists", "media": "yes"}
+    command = harvest(no_alarm, **asked_for, harvest_unknown="yes")
     assert command.run() == 0, command.said
     for kind, did in dids.items():
         assert mongodb.posts.count_documents({"did": did})
@@ -57,6 +58,7 @@ def test_an_opt_out_that_becomes_known_later_removes_what_an_earlier_harvest_kep
     assert mongodb.posts.count_documents({"embed.quote.did": {"$in": [*dids.values()]}, "embed.quote.kind": "post"})
 
     site.clear_faults(*hidden)
+    command = harvest(no_alarm, **asked_for)
     assert command.run() == 0, command.said
     for kind, did in dids.items():
         stub = mongodb.profiles.find_one({"_id": did})

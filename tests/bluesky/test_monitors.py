@@ -59,6 +59,7 @@ def test_fewer_records_and_lost_fields_raise_alerts_that_say_how_many_and_which(
     before = run_of(mongodb, 0)
 
     site.fault("half", match="getAuthorFeed")
+    site.fault("drop_field", match="getProfile", field="postsCount")  # by which each account's gap would be noticed
     assert command.run() == 6, command.said
     half = run_of(mongodb, 1)
     assert half["scope"] == before["scope"]

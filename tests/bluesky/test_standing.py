@@ -87,7 +87,7 @@ def hide(site: Sandbox, did: str, posts: list[str]) -> None:
 def is_due(database: Records, last_look: datetime) -> None:
     """As if an account was looked at then for the last time, and its next look were due."""
     changed = {"looks": [{"at": last_look.timestamp(), "found": 1}], "due_at": NOW - timedelta(days=365)}
-    assert database.job_items.update_many({}, {"$set": changed}).modified_count == 1
+    assert database.job_items.update_many({"kind": "account"}, {"$set": changed}).modified_count == 1
 
 
 def gone(database: Records) -> set[str]:

@@ -7,6 +7,7 @@ from zlib import crc32
 
 from harvester.items import Stage
 from harvester.jobs.documents import Item, JobItem, looked_at
+from harvester.spiders.pagination import CUT_SHORT
 
 OVERLAP = timedelta(days=1)
 """Before the last look, from when on posts are read again: that late a post may become visible."""
@@ -15,10 +16,18 @@ WHOLE_EVERY = timedelta(days=30)
 POSTS_COLLECTED = "posts_collected"
 NEWER_COLLECTED = "newer_posts_collected"
 """Stage of an account whose posts were read as far back as the last look."""
+FEED_ENDED_EARLY = "feed_ended_early"
+"""Stage of an account whose feed showed far fewer posts than its profile says that there are."""
+READ_INSTEAD = "posts_collected_from_server"
+"""Stage of an account whose posts were read from its own server then."""
+NOT_WHOLE = frozenset({CUT_SHORT, FEED_ENDED_EARLY})
+"""Stages of accounts of which something is missing: the next look reads them from the beginning."""
 
 
 def since_of(item: JobItem, now: datetime) -> datetime | None:
     """From when on a look that begins now reads the posts of an account; None: all."""
+    if item.stage in NOT_WHOLE or item.was_missing:
+        return None
     if item.looked is None or _period(item.key, item.looked) != _period(item.key, now):
         return None
     return item.looked - OVERLAP

@@ -87,7 +87,12 @@ class BlueskyArguments(SpiderArguments):
     honour_opt_outs: YesOrNo = Field(
         True, description="whether accounts that declared not to want this are left out: yes or no"
     )
-
+    harvest_unknown: YesOrNo = Field(
+        False, description="whether accounts are harvested whose servers did not say what they declare: yes or no"
+    )
+    ask_authors: YesOrNo = Field(
+        True, description="whether the authors of replies and quotes are asked what they declare: yes or no"
+    )
     recheck: Annotated[Annotated[str, read_by(read_policy)] | None, BeforeValidator(_unless_none)] = Field(
         None, description="when accounts are looked at again, like: every 6h; none: the harvest is finished some time"
     )
@@ -144,8 +149,21 @@ class BlueskyArguments(SpiderArguments):
 
     def identity(self) -> dict[str, Any]:
         """What tells one harvest from another: not the way to it; and the seeds' digest for a file's name."""
-        told = self.model_dump(mode="json", exclude={"via", "web", "recheck", "looks_a_day"})
-        return told | {"seeds": self._seeds.digest()} | ({"recheck": True} if self.recheck else {})
+        way = {"via", "web", "recheck", "looks_a_day", "harvest_unknown", "ask_authors"}
+        told = self.model_dump(mode="json", exclude=way)
+        unusual = {"recheck": bool(self.recheck), "harvest_unknown": self.harvest_unknown}
+        unusual |= {"leave_authors": not self.ask_authors}
+        return told | {"seeds": self._seeds.digest()} | {name: True for name, is_so in unusual.items() if is_so}
+
+    @property
+    def needs_server(self) -> bool:
+        """Whether posts are read from the servers of accounts."""
+        return self.history != "appview" and "posts" in self.collect
+
+    @property
+    def asks_authors(self) -> bool:
+        """Whether authors are asked of whom only words in the posts of others are kept."""
+        return self.honour_opt_outs and self.ask_authors
 
     def from_then_on(self, since: datetime | None) -> Self:
         """The same, of posts from then on; None: of those that are asked for."""

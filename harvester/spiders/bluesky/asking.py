@@ -10,8 +10,11 @@ from harvester.meta import AUTHENTICATE, ITEMS_OF, PART
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.job import JobSpider
 
-SEED, ACCOUNT, THREAD = "seed", "account", "thread"
-"""Kinds of items: a handle to be resolved, a DID, the address of a thread's first post."""
+SEED, ACCOUNT, THREAD, AUTHOR = "seed", "account", "thread", "author"
+"""Kinds of items: a handle to be resolved, a DID, the address of a thread's first post, and the DID of one who is only
+asked what it declares, since words of it stand in what others wrote."""
+KNOWN_ACCOUNT, KNOWN_THREAD = "known_account", "known_thread"
+"""Kinds of accounts and threads that an earlier job has met, and of which it is only asked whether they are there."""
 
 Parameters = Mapping[str, object] | Sequence[tuple[str, object]]
 

@@ -8,11 +8,10 @@ from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, P
 from harvester.jobs.documents import Item, State
 from harvester.jobs.gone import Listing
 from harvester.spiders.bluesky.accounts import was_absent
-from harvester.spiders.bluesky.again import NEWER_COLLECTED, read_since
+from harvester.spiders.bluesky.again import NEWER_COLLECTED, NOT_WHOLE, READ_INSTEAD, read_since
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, SEED, THREAD
+from harvester.spiders.bluesky.asking import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THREAD
 from harvester.spiders.bluesky.lists import lists_wanted
-from harvester.spiders.pagination import CUT_SHORT
 
 KINDS: dict[str, list[type[Record]]] = {
     "follows": [Follow],
@@ -24,6 +23,8 @@ KINDS: dict[str, list[type[Record]]] = {
     "lists": [AccountList, ListItem],
 }
 """Name of a list, as `lists_wanted` says it -> what of the account it shows. Starter packs are read with the lists."""
+WRITTEN: tuple[type[Record], ...] = (Post, Repost, Like, Follow, AccountList, ListItem, Thread)
+"""Kinds of what an account makes, which is gone with it."""
 TIMED = (Post, Repost, Like)
 """Kinds whose lists `since` and `until` cut."""
 TIMES: dict[type[Record], str] = {Post: "sort_at", Repost: "created_at"}
@@ -33,8 +34,8 @@ TIMES: dict[type[Record], str] = {Post: "sort_at", Repost: "created_at"}
 def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
     """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
     if was_absent(item):
-        yield Listing(Thread if item.kind == THREAD else Profile, {"handle" if item.kind == SEED else "_id": item.key})
-    if item.kind != ACCOUNT or not _is_read(item) or item.stage == CUT_SHORT:
+        yield from _all_of(item)
+    if item.kind != ACCOUNT or not _is_read(item) or item.stage in {*NOT_WHOLE, READ_INSTEAD}:
         return
     is_cut = asked_for.since or asked_for.until or item.stage == NEWER_COLLECTED
     since = read_since(item)
@@ -42,16 +43,35 @@ def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
         if name == "followers":
             yield Listing(Follow, {"subject_did": item.key})
         for kind in KINDS.get(name, ()):
-            keys = _keys_from(f"at://{item.key}/" if kind.KEY == ("uri",) else f"{item.key} ")
+            keys = _keys_of(kind, item.key)
             if not (is_cut and kind in TIMED):
                 yield Listing(kind, keys)
             elif since and name == "feed" and not asked_for.since:
                 yield Listing(kind, keys | {TIMES[kind]: {"$gte": since}})
 
 
+def _all_of(item: Item) -> Iterator[Listing]:
+    """Yields what is gone with an account, or a thread, that is there no more.
+
+    Of a seed only the profile that had its handle: the account may have another one now.
+    """
+    if item.kind in (THREAD, KNOWN_THREAD):
+        yield Listing(Thread, {"_id": item.key}, is_absent=True)
+    elif item.kind == SEED:
+        yield Listing(Profile, {"handle": item.key})
+    elif item.kind in (ACCOUNT, KNOWN_ACCOUNT):
+        yield Listing(Profile, {"_id": item.key}, is_absent=True)
+        for kind in WRITTEN:
+            yield Listing(kind, _keys_of(kind, item.key), is_absent=True)
+
+
 def _is_read(item: Item) -> bool:
     """Whether its last attempt, or look, went well."""
     return item.state is State.DONE or (item.state is State.WAITING and bool(item.looks) and not item.failures)
+
+
+def _keys_of(kind: type[Record], did: str) -> dict[str, Any]:
+    return _keys_from(f"at://{did}/" if kind.KEY == ("uri",) else f"{did} ")
 
 
 def _keys_from(first: str) -> dict[str, Any]:

@@ -16,10 +16,13 @@ from harvester.parsers.bluesky import repository
 from harvester.parsers.bluesky.car import parse_repository
 from harvester.parsers.bluesky.wire import did_of
 from harvester.recheck.stopping import MOST_CURSORS, digest
-from harvester.spiders.bluesky.accounts import BLOCKS, Account, absent
+from harvester.spiders.bluesky.accounts import BLOCKS, absent, is_absent
 from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, Asking, xrpc
+from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, xrpc
+from harvester.spiders.bluesky.authors import authors_of
+from harvester.spiders.bluesky.declarations import Account
+from harvester.spiders.bluesky.gaps import Gaps, own_posts
 from harvester.spiders.job import errback
 from harvester.spiders.pagination import cut_short
 
@@ -42,13 +45,15 @@ class Trail(NamedTuple):
     """Digests of the last ones that it was asked with."""
     anew: bool = False
     """Whether it was begun anew, since a cursor was refused."""
+    came: int = 0
+    """Rows of the account that its pages had, to be compared with what the account's profile says."""
 
 
 Kept = Sequence[Any]
 """A Trail, as requests carry it."""
 
 
-class Lists(Asking):
+class Lists(Gaps):
     """Asks for the pages of an account's lists and reads them. Of a list one page at a time is asked for."""
 
     def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
@@ -124,14 +129,29 @@ class Lists(Asking):
         told, verdict = request.cb_kwargs, verdict_of(failure.value)
         if verdict.rule == BLOCKS:
             yield absent(told["account"]["id"], verdict)
+        elif told["account"].get("instead"):
+            yield from self.other_history_failed(told["account"], verdict)
+        elif is_absent(verdict):
+            yield self.ask_whether_there(self.arguments_of(request), told["account"], told["list_name"], verdict)
         elif verdict.reason == BAD_CURSOR and told["cursor"] and not Trail(*told.get("trail", ())).anew:
             yield self._ask_page(self.arguments_of(request), told["account"], told["list_name"], None, Trail(anew=True))
 
     def _go_on(
-        self, page: Response, account: Account, name: str, asked_with: str | None, cursor: str | None, trail: Kept
+        self,
+        page: Response,
+        account: Account,
+        name: str,
+        asked_with: str | None,
+        cursor: str | None,
+        trail: Kept,
+        came: int = 0,
     ) -> Iterator[Request | Stage]:
-        """The next page. A list ends only when no cursor comes; one that came before leads nowhere."""
+        """The next page. A list ends only when no cursor comes; one that came before leads nowhere.
+
+        `came`: rows of the account that this page had.
+        """
         known = Trail(*trail)
+        known = known._replace(came=known.came + came)
         cursors = [*known.cursors, *([digest(asked_with)] if asked_with else ())][-MOST_CURSORS:]
         if cursor and digest(cursor) in cursors:
             yield cut_short(self, account["id"], f"{name} of {account['did']}", "repeats its cursor")
@@ -157,7 +177,10 @@ class Lists(Asking):
         yield parsed.records
         yield from parsed.rejects
         yield from found_of(asked_for, account, members)
-        yield from self._go_on(response, account, list_name, cursor, parsed.cursor, trail)
+        came = len(members) + len(parsed.rejects)
+        yield from self._go_on(response, account, list_name, cursor, parsed.cursor, trail, came)
+        if not parsed.cursor:
+            yield from self.check_members(account, list_name, Trail(*trail).came + came)
 
     def read_feed(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
@@ -169,10 +192,17 @@ class Lists(Asking):
         yield wanted
         yield from parsed.rejects
         yield from threads_of(asked_for, wanted, parsed.cut_off)
-        following = [] if is_over else [*self._go_on(response, account, list_name, cursor, parsed.cursor, trail)]
+        yield from authors_of(asked_for, wanted, account["did"])
+        came = len(own_posts(account, parsed))
+        going = () if is_over else self._go_on(response, account, list_name, cursor, parsed.cursor, trail, came)
+        following = [*going]
         yield from following
-        if not any(isinstance(each, Request) for each in following):
+        if any(isinstance(each, Request) for each in following):
+            return
+        if is_over or asked_for.since or asked_for.until or following:
             yield collected(account)
+        else:
+            yield from self.check_feed(asked_for, account, Trail(*trail).came + came)
 
     def read_records(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
@@ -185,7 +215,7 @@ class Lists(Asking):
         following = [] if is_over else [*self._go_on(response, account, list_name, cursor, next_cursor, trail)]
         yield from following
         if list_name == "posts" and not any(isinstance(each, Request) for each in following):
-            yield collected(account)
+            yield self.read_instead(account) if account.get("instead") else collected(account)
 
     def read_repository(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
@@ -217,11 +247,14 @@ class Lists(Asking):
         posts = [row.uri for row in by_collection.get(POST, ()) if may_be_in_time(asked_for, row, now)]
         for uris in _cut(posts, POSTS_A_CALL):
             parameters = [("uris", uri) for uri in uris]
-            own = {"items": [account["id"]], "part": "posts", "asked": len(uris)}
+            own = {"items": [account["id"]], "part": "posts", "asked": len(uris), "account": account}
             yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_posts, **own)
 
-    def read_posts(self, response: Response, asked: int) -> Iterator[Any]:
-        """Posts that were asked for by their addresses; those that are hidden are absent."""
+    def read_posts(self, response: Response, asked: int, account: Account) -> Iterator[Any]:
+        """Posts that were asked for by their addresses; those that are hidden are absent.
+
+        When all of them are, it may be that the account is hidden.
+        """
         asked_for = self.arguments_of(response)
         parsed = parse.parse_posts(response.body, self.provenance(response))
         if missing := asked - len(parsed.records) - len(parsed.rejects):
@@ -229,6 +262,9 @@ class Lists(Asking):
         wanted, _ = in_time(asked_for, parsed.records)
         yield wanted
         yield from parsed.rejects
+        yield from authors_of(asked_for, wanted, account["did"])
+        if missing == asked:
+            yield self.ask_whether_there(asked_for, account)
         if "threads" in asked_for.collect:
             yield from self._threads_above(asked_for, wanted)
 

@@ -19,9 +19,9 @@ from harvester.parsers.bluesky.scrub import PURGED
 from harvester.parsers.bluesky.staged import read_staged
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.spiders.base import SpiderArguments
-from harvester.spiders.bluesky.accounts import Account
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, SEED, THREAD
+from harvester.spiders.bluesky.asking import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THREAD
+from harvester.spiders.bluesky.declarations import Account
 from harvester.spiders.bluesky.entries import parse_entry
 from harvester.spiders.bluesky.listings import listings_of
 from harvester.spiders.bluesky.threads import Threads
@@ -39,7 +39,8 @@ class BlueskySpider(WebPages, Threads):
     """
 
     name = "bluesky"
-    ITEMS_A_REQUEST = {SEED: 25, ACCOUNT: 25}  # noqa: RUF012
+    ITEMS_A_REQUEST = {SEED: 25, ACCOUNT: 25, KNOWN_ACCOUNT: 25, KNOWN_THREAD: 25}  # noqa: RUF012
+    CHECKED_AS = {ACCOUNT: KNOWN_ACCOUNT, THREAD: KNOWN_THREAD}  # noqa: RUF012
     ITEM_KINDS = (SEED, ACCOUNT, THREAD)
     SERVES_START_LIST = True
     BEGIN = "Give accounts: -a seeds=alice.bsky.social,did:plc:..., or -a seeds=@FILE with one a line."
@@ -134,9 +135,17 @@ class BlueskySpider(WebPages, Threads):
         if left:
             yield from self._requests_of(left)
 
-    def _requests_of(self, items: Sequence[JobItem]) -> Iterable[Request]:
+    def _requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
         asked_for = self.arguments_of(items[0])
         match items[0].kind, asked_for.via:
+            case "author", _:
+                return self.author_requests(items)
+            case "known_account", "browser":
+                return self.known_account_page_requests(asked_for, items)
+            case "known_account", _:
+                return self.known_account_requests(asked_for, items)
+            case "known_thread", _:
+                return self.known_thread_requests(asked_for, items)
             case "seed", "browser":
                 return self.seed_page_requests(asked_for, items)
             case "seed", _:
@@ -149,6 +158,11 @@ class BlueskySpider(WebPages, Threads):
 
     def listings_of(self, item: Item) -> Iterable[Listing]:
         return listings_of(item, self.arguments_of(item))
+
+    def profile_request(self, asked_for: BlueskyArguments, account: Account) -> Request:
+        if asked_for.via == "browser":
+            return self.profile_page_request(asked_for, account)
+        return super().profile_request(asked_for, account)
 
     def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
         if asked_for.via == "browser":

@@ -20,6 +20,7 @@ from harvester.parsers.bluesky.wire import did_of
 from harvester.spiders.bluesky.accounts import BLOCKS, absent, blocked, is_absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.asking import THREAD, Asking
+from harvester.spiders.bluesky.authors import authors_of
 from harvester.spiders.job import errback
 
 LEVELS = 100
@@ -60,6 +61,7 @@ class Threads(Asking):
             return
         yield part.posts
         yield from part.rejects
+        yield from authors_of(asked_for, part.posts)
         keys = {post.key for post in part.posts}
         known = {tree["uri"], at, *tree["cut"], *tree.get("asked", ())}
         opt_outs = [list(post.opt_outs) for post in part.posts if isinstance(post, Post) and post.key == tree["uri"]]

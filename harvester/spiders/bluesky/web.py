@@ -20,8 +20,6 @@ from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
 from harvester.spiders.bluesky.accounts import (
-    Account,
-    Accounts,
     absent,
     account_of_seed,
     accounts_of,
@@ -30,6 +28,9 @@ from harvester.spiders.bluesky.accounts import (
 )
 from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.authors import authors_of
+from harvester.spiders.bluesky.declarations import Account
+from harvester.spiders.bluesky.gaps import own_posts
 from harvester.spiders.bluesky.lists import Lists, found_of, in_time, lists_wanted
 from harvester.spiders.job import errback
 
@@ -53,7 +54,7 @@ API_LIMIT = 50
 _is_special = re.compile(r"[^A-Za-z0-9._-]")
 
 
-class WebPages(Lists, Accounts):
+class WebPages(Lists):
     """Asks for pages of the web client, one for each seed, profile and list, and reads what the API answered."""
 
     def seed_page_requests(self, asked_for: BlueskyArguments, seeds: Sequence[JobItem]) -> Iterator[Request]:
@@ -69,12 +70,23 @@ class WebPages(Lists, Accounts):
 
     def account_page_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
         """Pages of profiles."""
-        for did, account in accounts_of(items).items():
-            glob = _glob(PROFILE, "actor", did)
-            steps, own = [_all_of(glob, SHORT_S)], {"account": account, "item": account["id"]}
-            yield self._page(
-                asked_for, f"/profile/{did}", steps, [glob], self.read_profile_page, self.profile_page_failed, own
-            )
+        for account in accounts_of(items).values():
+            yield self.profile_page_request(asked_for, account)
+
+    def known_account_page_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
+        """Yields the pages of profiles of which only matters whether they are there."""
+        for item in items:
+            account = {"id": item.id, "did": item.key}
+            yield self.profile_page_request(asked_for, account, self.read_known_page)
+
+    def profile_page_request(self, asked_for: BlueskyArguments, account: Account, callback: Any = None) -> Request:
+        """Returns the request for the page of one profile."""
+        glob = _glob(PROFILE, "actor", account["did"])
+        steps, own = [_all_of(glob, SHORT_S)], {"account": account, "item": account["id"]}
+        path = f"/profile/{account['did']}"
+        return self._page(
+            asked_for, path, steps, [glob], callback or self.read_profile_page, self.profile_page_failed, own
+        )
 
     def list_page_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
         """Pages of an account's lists."""
@@ -130,6 +142,11 @@ class WebPages(Lists, Accounts):
         parsed = parse.parse_profile(answer.body, self.provenance(answer))
         yield from self.read_found(asked_for, {did: account}, of_account(did, parsed))
 
+    def read_known_page(self, response: Response, account: Account, item: str) -> Iterator[Any]:
+        """Ends the check of an account that is there."""
+        answer = _last(answers_to(response, PROFILE, actor=account["did"]), f"{PROFILE} of {account['did']}")
+        yield from self.read_known_account(answer, account)
+
     def read_graph_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
         """Followers or follows, as far as the page was scrolled."""
         asked_for = self.arguments_of(response)
@@ -151,14 +168,21 @@ class WebPages(Lists, Accounts):
         shown = "with replies, which some clients show to who is signed in only"
         _last(answers, f"{FEED} of {account['did']} {shown}")
         told: list[tuple[str, int, str]] = []
+        own, is_limited = set[str](), bool(asked_for.since or asked_for.until)
         for answer in answers:
             parsed = parse.parse_feed(answer.body, self.provenance(answer))
             wanted, is_over = in_time(asked_for, parsed.records)
             yield wanted
             yield from parsed.rejects
+            yield from authors_of(asked_for, wanted, account["did"])
+            own |= own_posts(account, parsed)
+            is_limited = is_limited or is_over
             told.append((_parameter(answer, "cursor"), _limit(answer), "" if is_over else parsed.cursor or ""))
         _check_whole(told)
-        yield collected(account)
+        if not is_limited and (ended_early := self.feed_ended_early(account, len(own))):
+            yield ended_early
+        else:
+            yield collected(account)
 
     # Failing ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,66 @@
+"""Asks those what they declare who are not harvested themselves, and whose words stand in replies and quotes.
+
+They may be beyond `max_accounts` or `depth`, or have met nobody but a thread. They are items of their own, for which
+nothing else is asked.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from scrapy import Request
+from scrapy.http import Response
+
+from harvester.items import Found, Record, Said, Stage
+from harvester.items.bluesky import Post, is_did
+from harvester.jobs.documents import JobItem
+from harvester.outcomes import Outcome
+from harvester.parsers.bluesky.scrub import quotes_of
+from harvester.privacy.opt_outs import UNKNOWN
+from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import AUTHOR
+from harvester.spiders.bluesky.declarations import Account, Declarations
+
+ASKED = "asked"
+"""Stage of an author who has been asked."""
+LAST = 100
+"""Depth of authors: they are asked when all else is done, since most of them are accounts that were asked by then."""
+
+
+class Authors(Declarations):
+    """Asks for the declarations of authors, and reads the answers."""
+
+    def author_requests(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+        """Yields the requests that find out what authors declare, and the ends of those who were asked just now."""
+        for item in items:
+            if item.key in self.asked and item.looked is None:
+                yield Said(item.id, "done", Outcome.OK)
+            else:
+                account = {"id": item.id, "did": item.key, "handle": item.input.get("handle", ""), "is_author": True}
+                yield self.ask_declaration(account)
+
+    def author_allows(self, page: Response | Request, account: Account) -> Iterator[Any]:
+        """Ends the item of an author whose words may stay. What was known otherwise before is known no more."""
+        if account.get("intents") is not None and self.declared_before(account):
+            yield self.stub(page, account, intents=account["intents"])
+        yield Stage(account["id"], ASKED, 1)
+
+    def leave_unknown(self, page: Response | Request, account: Account, reason: str) -> Iterator[Any]:
+        """Also takes back the words of an author, unless the author was harvested before."""
+        if account.get("is_author"):
+            yield self.stub(page, account, opt_outs=UNKNOWN)
+        yield from super().leave_unknown(page, account, reason)
+
+
+def authors_of(asked_for: BlueskyArguments, records: Iterable[Record], but: str = "") -> Iterator[Found]:
+    """Yields the authors of posts, and of what these quote, but for one account."""
+    if not asked_for.asks_authors:
+        return
+    handles: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, Post):
+            handles[record.did] = record.handle
+            handles |= {quote.did: quote.handle or "" for quote in quotes_of(record) if quote.did and quote.text}
+    handles.pop(but, None)
+    for did, handle in sorted(handles.items()):
+        if is_did(did):
+            yield Found(AUTHOR, did, {"handle": handle} if handle else {}, depth=LAST)
