@@ -191,7 +191,7 @@ class FeedsSpider(PaginationSpider):
         if response.cb_kwargs["at"] is None:  # what older pages say of when to look holds for these
             cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
             hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
-            kept = {"answer": answer, "hints": msgspec.to_builtins(hints)}
+            kept = {"answer": "" if read.cut else answer, "hints": msgspec.to_builtins(hints)}
         kept = {**kept, "repeated": repeated} if repeated else kept
         leads_to = read.next if self.arguments_of(response).history else None
         is_window = response.cb_kwargs["at"] is None and read.feed.form != "sitemap" and not leads_to

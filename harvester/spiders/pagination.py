@@ -141,7 +141,11 @@ class PaginationSpider(JobSpider):
             yield cut_short(
                 self, item_id, f"The list {without_user(item.key)}", f"is not whole: {listed.cut}", CUT_FILES
             )
-            yield Looked(item_id, taken.look.found, cost=taken.look.pages)
+            if at is None and not page.next:  # what is behind the cut is on this page, which is read again
+                mark, number = mark_after(taken.look), taken.look.found
+                yield self._looked(response, mark, number, taken.look.pages, listed.kept, was_whole=False)
+            else:
+                yield Looked(item_id, taken.look.found, cost=taken.look.pages)
         elif taken.ending is None:
             yield self._ask(item, taken.look, taken.next, listed.kept)
         elif taken.ending is Ending.WHOLE:
@@ -179,9 +183,18 @@ class PaginationSpider(JobSpider):
         request.meta[CHANGED_FOR] = of.key
         return request
 
-    def _looked(self, page: Response | Request, mark: Mark, found: int, cost: float, kept: Mapping[str, Any]) -> Looked:
+    def _looked(
+        self,
+        page: Response | Request,
+        mark: Mark,
+        found: int,
+        cost: float,
+        kept: Mapping[str, Any],
+        *,
+        was_whole: bool = True,
+    ) -> Looked:
         ((item, attempt),) = page.meta[ITEMS]
-        left = {"mark": to_data(mark), "kept": dict(kept), "attempt": attempt}
+        left = {"mark": to_data(mark), "kept": dict(kept), "attempt": attempt if was_whole else None}
         return Looked(item, found, cost=cost, left=left, not_before=self.rest_of(kept))
 
 

@@ -80,14 +80,16 @@ async def test_a_window_that_was_overrun_and_a_file_that_is_cut_are_told_and_rep
             "/fast": [reply(rss(2, 1)), reply(rss(9, 8))],
             "/slow": [reply(rss(2, 1)), reply(rss(3, 2))],
             "/cut": [reply(rss(2, 1)[:-40]), reply(rss(2, 1))],
+            "/never": [reply(rss(3, 2, 1)[:-40]), reply(rss(4, 3, 2, 1)[:-40])],
             "/same": [reply(body) for body in same_ids],
         }
     )
     async with site:
-        feeds = ",".join(f"{site.url}/{name}" for name in ("fast", "slow", "cut", "same"))
+        feeds = ",".join(f"{site.url}/{name}" for name in ("fast", "slow", "cut", "never", "same"))
         assert await endpoints.run("feeds", feeds=feeds) == FINISHED, endpoints.said
         assert endpoints.item(f"{site.url}/cut")["stage"] == "cut_short"
         assert endpoints.item(f"{site.url}/fast")["stage"] == "whole"
+        before = endpoints.written("feed_entries")
         endpoints.make_due()
         assert await endpoints.run("feeds", feeds=feeds) == FINISHED, endpoints.said
         stages = {name: endpoints.item(f"{site.url}/{name}")["stage"] for name in ("fast", "slow", "cut")}
@@ -95,6 +97,9 @@ async def test_a_window_that_was_overrun_and_a_file_that_is_cut_are_told_and_rep
         stored = endpoints.ids("feed_entries")
         assert {f"{site.url}/cut 1", f"{site.url}/cut 2"} <= {*stored}
         assert len([key for key in stored if "/same " in key]) == 3
+        after = endpoints.written("feed_entries")
+        new = {key.rpartition(" ")[2] for key, at in after.items() if "/never " in key and before.get(key) != at}
+        assert new == {"4"}, "what a cut file showed before is known"
 
 
 async def test_hints_are_those_of_the_feed_and_not_of_its_oldest_page(endpoints: Endpoints) -> None:
