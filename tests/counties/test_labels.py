@@ -258,6 +258,33 @@ PUBLIC: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"owner_names": ("DOE JANE", "DOE JOHN"), "mailing_address": "PO BOX 7, ADA DC 20001"}
         | {"situs_address": "7 ELM ST NW"},
     ),
+    "a roll with names and addresses in parts": (
+        {"print_key_code": "1", "primary_owner_first_name": "JANE", "primary_owner_last_name": "DOE"}
+        | {"additional_owner_1_first": "JOHN", "additional_owner_1_last_name": "DOE", "mailing_address_number": "9"}
+        | {"mailing_address_street": "OAK", "mailing_address_suff": "AVE", "mailing_address_city": "IDA"}
+        | {"mailing_address_state": "NY", "mailing_address_zip": "12001", "parcel_address_number": "7"}
+        | {"parcel_address_street": "ELM", "parcel_address_suff": "ST"},
+        {"owner_names": ("JANE DOE", "JOHN DOE"), "mailing_address": "9 OAK AVE, IDA, NY 12001"}
+        | {"situs_address": "7 ELM ST"},
+    ),
+    "a roll with a post office box": (
+        {"print_key_code": "1", "primary_owner_last_name": "DOE LLC", "mailing_address_po_box": "77"}
+        | {"mailing_address_city": "IDA", "mailing_address_state": "NY", "parcel_address_street": "ELM"},
+        {"owner_names": ("DOE LLC",), "mailing_address": "PO BOX 77, IDA, NY", "situs_address": None},
+    ),
+    "a mailing address that begins with the owner": (
+        {"sbl": "1", "owner1": "DOE JANE", "mail1": "DOE JANE", "mail2": "9 OAK AVE", "mail3": "IDA NY 12001"}
+        | {"address": "7 ELM ST", "city": "IDA", "state": "NY"},
+        {"mailing_address": "9 OAK AVE, IDA NY 12001", "situs_address": "7 ELM ST"},
+    ),
+    "columns named by words and by the fields of two other tables": (
+        {"account_id_mdp_field_acctid": "1", "mdp_street_address_mdp_field_address": "7 ELM ST"}
+        | {"mdp_street_address_city_mdp_field_city": "ADA", "mdp_street_address_zip_code_mdp_field_zipcode": "21000"}
+        | {"legal_description_line_1_mdp_field_legal1_sdat_field_17": "LOT 7"}
+        | {"c_a_m_a_system_data_year_built_yyyy_mdp_field_yearblt_sdat_field_235": "1980"},
+        {"situs_address": "7 ELM ST", "situs_city": "ADA", "situs_zip": "21000", "legal_description": "LOT 7"}
+        | {"year_built": 1980},
+    ),
     "a location where nothing else says where the parcel is": (
         {"Parcel_ID": "1", "Location": "7 ELM ST", "Mailing_Address": "PO BOX 7", "ayb": 1980, "State_Use": "101"},
         {"situs_address": "7 ELM ST", "mailing_address": "PO BOX 7", "year_built": 1980, "use_code": "101"},
@@ -319,6 +346,22 @@ def test_the_columns_of_one_sale_may_have_its_number_or_none() -> None:
     assert {each.transfer: each.sale_price for each in sales} == {"2019-04-05": 200, "2010-01-02": 100}
 
 
+def test_sales_in_segments_are_sales_each_and_an_empty_segment_is_none() -> None:
+    first, second = "sales_segment_1", "sales_segment_2"
+    row = {
+        f"{first}_transfer_date_yyyy_mm_dd_mdp_field_tradate_sdat_field_89": "2019.04.05",
+        f"{first}_consideration_mdp_field_considr1_sdat_field_90": "200",
+        f"{first}_grantor_deed_reference_1_liber_mdp_field_gr1libr1_sdat_field_82": "100",
+        f"{first}_grantor_deed_reference_1_folio_mdp_field_gr1folo1_sdat_field_83": "7",
+        f"{second}_transfer_date_yyyy_mm_dd_sdat_field_109": "2010.01.02",
+        f"{second}_consideration_sdat_field_110": "100",
+        "sales_segment_3_transfer_date_yyyy_mm_dd_sdat_field_129": "0000.00.00",
+        "sales_segment_3_consideration_sdat_field_130": "0",
+    }
+    sales = of_kind(Sale, layer("us-md-made-up", "acctid", acctid="1", **row))
+    assert {each.transfer: each.sale_price for each in sales} == {"2019-04-05/100-7": 200, "2010-01-02": 100}
+
+
 def test_no_label_means_two_things() -> None:
     of: dict[str, set[str]] = {}
     tables = {**labels.PROPERTY, **labels.ASSESSMENT, **labels.SALE, "owners": (*labels.OWNERS, *labels.MORE_OWNERS)}
@@ -329,7 +372,10 @@ def test_no_label_means_two_things() -> None:
         "state": labels.MAILING_STATE,
         "zip": labels.MAILING_ZIP,
     }
-    tables |= {f"part {number}": part for number, part in enumerate(labels.SITUS_PARTS)} | {"id": labels.OTHER_IDS}
+    tables |= {f"part {number}": part for number, part in enumerate(labels.SITUS_PARTS)} | {
+        "box": labels.MAILING_BOX,
+        "id": labels.OTHER_IDS,
+    }
     for name, found in tables.items():
         for label in found:
             of.setdefault(label, set()).add(name)

@@ -49,6 +49,11 @@ def is_place_only(address: str) -> bool:
     return _is_place_only(address) is not None
 
 
+def as_box(number: str) -> str:
+    """A post office box as one writes it."""
+    return f"PO BOX {number}" if number.isdecimal() else number
+
+
 def ends_with_place(address: str, place: str) -> bool:
     """Whether an address ends with the ZIP code of a place, or with its last word when it has none."""
     words, last = _words(address.upper()), _words(place.upper())

@@ -13,7 +13,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.addresses import ends_with_place, is_place_only, parts_of
+from harvester.parsers.counties.addresses import as_box, ends_with_place, is_place_only, parts_of
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.names import Line, care_of, line_kinds
@@ -100,6 +100,8 @@ class Layout:
         self.of_parcel_id = self._parcel_id_columns(source.parcel_id_field)
         self._property = self._found(labels.PROPERTY)
         self._of_nobody: list[str] = []
+        self._mailing_parts: list[str] = []
+        self._box = self._column(labels.MAILING_BOX)
         self._lines = {
             field: self._numbered(of)
             for field, of in {
@@ -114,8 +116,12 @@ class Layout:
         self._mailing_place = [
             self._column(of) for of in (labels.MAILING_CITY, labels.MAILING_STATE, labels.MAILING_ZIP)
         ]
+        self._persons = [] if self._lines["owner_names"] else self._names_in_parts()
+        parts = self._parts(labels.MAILING_PARTS)
+        if parts and self._lines["mailing"] in ([], [self._column(labels.MAILING_PARTS[2])]):
+            self._mailing_parts, self._lines["mailing"] = parts, parts[:1]
         if not self._lines["situs_address"]:
-            self._lines["situs_address"] = self._situs_parts() or self._numbered(labels.LOCATION)
+            self._lines["situs_address"] = self._parts(labels.SITUS_PARTS) or self._numbered(labels.LOCATION)
         self._lines["more_owners"] += self._further_owners()
         self._place_bare_columns()
         self._with_unit = {
@@ -199,10 +205,17 @@ class Layout:
     def _property_of(self, reading: "_Reading", of: dict[str, Any], unread: dict[str, str]) -> Property:
         found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
         lines = {field: reading.lines(names) for field, names in self._lines.items()}
+        lines["owner_names"] += filter(None, (reading.joined(names) for names in self._persons))
         known = {text.upper() for text, _ in lines["owner_names"]}
         more = [(text.removeprefix("&").lstrip() or text, name) for text, name in lines["more_owners"]]
         more = [(text, name) for text, name in more if text.upper() not in known]
         owners, agents = _owners(lines["owner_names"] + more, found.unread)
+        if self._mailing_parts:
+            lines["mailing"] = list(filter(None, [reading.joined(self._mailing_parts)]))
+        while lines["mailing"] and lines["mailing"][0][0].upper() in known:
+            del lines["mailing"][0]
+        if self._box and (box := reading.text(self._box)):
+            lines["mailing"].insert(0, (as_box(box), self._box))
         agents += [(care_of(text), name) for text, name in lines["care_of"]]
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         if mailing and (place := reading.lines(self._mailing_place)):
@@ -341,10 +354,15 @@ class Layout:
         elif not self._lines["mailing"]:
             self._lines["situs_address"], self._of_nobody = [], bare
 
-    def _situs_parts(self) -> list[str]:
-        """The columns of an address that is shown in parts; empty without a house number's and a street's."""
-        found = [self._column(of) for of in labels.SITUS_PARTS]
+    def _parts(self, wanted: Sequence[Sequence[str]]) -> list[str]:
+        """The columns of an address that is shown in parts; empty without one of a street's name."""
+        found = [self._column(of) for of in wanted]
         return [name for name in found if name] if found[0] and found[2] else []
+
+    def _names_in_parts(self) -> list[list[str]]:
+        """Of each owner that is shown in parts the columns of his name."""
+        found = [[name for part in person if (name := self._column(part))] for person in labels.PERSONS]
+        return [names for names, person in zip(found, labels.PERSONS, strict=True) if self._column(person[2])]
 
     def _sale_columns(self) -> dict[int, dict[str, list[str]]]:
         """Number of a sale -> field -> its columns, the likeliest first."""
@@ -467,6 +485,11 @@ class _Reading:
     def lines(self, names: Iterable[str | None]) -> list[tuple[str, str]]:
         """The texts of columns that have any, each with its column."""
         return [(found, name) for name in names if name and (found := self.text(name))]
+
+    def joined(self, names: Iterable[str]) -> tuple[str, str] | None:
+        """The text of several columns in one line, with their names; None when they have none."""
+        found = self.lines(names)
+        return (" ".join(text for text, _ in found), _joined(found)) if found else None
 
     def others(self) -> dict[str, Any]:
         """What no field was read from."""

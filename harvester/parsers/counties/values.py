@@ -39,7 +39,7 @@ _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe
 _is_nothing = re.compile(
     r"[-$.,/\s()]*|<null>|n/?a|n\.a\.|null|none|not available|not applicable|unknown", re.IGNORECASE
 ).fullmatch
-_is_no_date = re.compile(r"(?:0{1,4}[-/]){2}0{1,4}(?:[ T].*)?|0{1,8}").fullmatch
+_is_no_date = re.compile(r"(?:0{1,4}[-/.]){2}0{1,4}(?:[ T].*)?|0{1,8}").fullmatch
 _is_zeros = re.compile(r"[0\s/-]+").fullmatch
 _is_no_text = re.compile(r"-+|n/a|<null>", re.IGNORECASE).fullmatch
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?|\.\d+"
