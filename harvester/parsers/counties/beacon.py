@@ -17,7 +17,7 @@ from harvester.parsers.counties.beacon_owners import add_owners, is_name, names_
 from harvester.parsers.counties.encoding import as_utf8
 from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
-from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, newest_year
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, newest_year, split_deeds
 
 KEY = "{0}"
 """Stands in the address of reports for a parcel's number."""
@@ -28,7 +28,6 @@ TAX_YEAR, VALUES = "Tax Year", "Values"
 _config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
 _is_tool = re.compile(r"radius|in area|area sales|\bmap\b|sketch|photo", re.IGNORECASE).search
 """Titles of modules that say nothing of the parcel."""
-_is_of_sales = re.compile("sale|transfer|conveyance", re.IGNORECASE).search
 _is_read = re.compile(r"sale|transfer|conveyance|valu|assess|apprais|market|\btax|payment|bill", re.IGNORECASE).search
 """Titles of modules whose rows become records, so that their cells must be sure."""
 _is_file = re.compile(r"_hlk(?:Name|WebLink)$").search
@@ -37,7 +36,6 @@ _has_letter = re.compile(r"[^\W\d_]").search
 _basis = re.compile(r".*\btotal\b.*(\((?:appraised|assessed) \d+%\))", re.IGNORECASE).fullmatch
 _report_of = re.compile(r".*\breport:\s*(\S.*)", re.IGNORECASE | re.DOTALL).fullmatch
 _note = re.compile(r"\s*\(note:[^)]*\)", re.IGNORECASE).sub
-_book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _none_found = re.compile(
     r"no results match your search criteria"
     r"|no data available for the following modules:(?:[^.]{0,1000},)?\s*"
@@ -184,7 +182,7 @@ def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
     years = [found[0] if (found := _year(label)) else "" for label in header]
     first = next((at for at, year in enumerate(years) if year), 0)
     if bad or not first or not all(years[first:]) or any(header[at] for at in range(1, first)):
-        return _of_sales(title, header, rows) if _is_of_sales(title) else Section(title, [], header, rows)
+        return split_deeds(Section(title, [], header, rows))
     names = _on_basis([next((said for said in reversed(row[:first]) if _has_letter(said)), "") for row in rows])
     by_year = ([years[at], header[at], *(row[at] for row in rows)] for at in range(first, len(header)))
     return Section(title, [], [TAX_YEAR, header[0] or VALUES, *names], list(by_year))
@@ -200,18 +198,3 @@ def _on_basis(names: Sequence[str]) -> list[str]:
             begun = len(found) + 1
         found.append(name)
     return [f"{name} ({found[:at].count(name) + 1})" if name in found[:at] else name for at, name in enumerate(found)]
-
-
-def _of_sales(title: str, header: list[str], rows: list[list[str]]) -> Section:
-    """`Instrument` is the kind of a deed where it has no number, and `Book/Page` is two columns."""
-    section = Section(title, [], header, rows)
-    for at, label in reversed([*enumerate(header)]):
-        plain = labels.plain(label)
-        if plain == "INSTRUMENT" and not any(map(str.isdigit, "".join(row[at] for row in rows))):
-            section.means[label] = "DEEDTYPE"
-        elif plain.endswith("BOOKPAGE"):
-            section.means |= {label: "DEEDBOOK", f"{label} (page)": "DEEDPAGE"}
-            header.insert(at + 1, f"{label} (page)")
-            for row in rows:
-                row[at : at + 1] = found.groups() if (found := _book_and_page(row[at])) else (row[at], "")
-    return section

@@ -12,8 +12,9 @@ from lxml.html import HtmlElement
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
+from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import label_of
-from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, split_deeds
 
 REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": labels.OWNERS, "Site Address": labels.SITUS}
 """What every page of a parcel has -> its labels, the likeliest first."""
@@ -21,12 +22,12 @@ NO_RESULTS = "no results found"
 _LABELS = ("inner-label", "col-sm-5", "md:w-1/3")
 """Classes of what has its value in the element behind it."""
 _HEADINGS = ("h2", "h3", "h4")
-_SEVERAL_LINES = "OWNERNAMEADDRESS"
-"""The label of a value whose first line is the owner, and whose others are the address."""
 _parcel_of = re.compile(r".*/parcel/view/([^/]+)(?:/(\d{4}))?/?", re.IGNORECASE).fullmatch
 _installment = re.compile(r"installment (\d+)", re.IGNORECASE).search
 _tax_year = re.compile(r"tax year \(", re.IGNORECASE).match
 _year_at_end = re.compile(r".*:\s*(\d{4})").fullmatch
+_is_read = re.compile(r"sale|transfer|conveyance|valu|assess|apprais|market|\btax|payment|bill", re.IGNORECASE).search
+"""Titles above rows that become records, so that their cells must be sure."""
 _is_of_values = re.compile("assess", re.IGNORECASE).search
 _is_formatting = re.compile(r"[\s-]+")
 
@@ -92,7 +93,23 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
             if title not in beside:
                 sections.append(beside.setdefault(title, Section(title)))
             _add_pair(beside[title].pairs, label_of(element), _value_of(element))
+    for section in sections:
+        _split_owners(section)
     return [section for section in sections if section.pairs or section.header], _year_in(sections) or year
+
+
+def _split_owners(section: Section) -> None:
+    """Parts a value with names above an address: the address gets a label of its own."""
+    for at, (label, lines) in reversed([*enumerate(section.pairs)]):
+        kinds = line_kinds(lines) if labels.plain(label) in labels.OWNERS else []
+        if Line.MAILING in kinds and Line.NAME in kinds:
+            names, address = (
+                [line for line, kind in zip(lines, kinds, strict=True) if (kind is Line.MAILING) == is_mailing]
+                for is_mailing in (False, True)
+            )
+            of_address = f"{label} (address)"
+            section.pairs[at : at + 1] = [(label, names), (of_address, address)]
+            section.means[of_address] = "OWNERNAMEADDRESSADDRESS"
 
 
 def _is_number(label: str) -> bool:
@@ -110,7 +127,7 @@ def _value_of(label: HtmlElement) -> list[str]:
         value = around.getnext()
     if value is None or any(_is_label(each) for each in value.iter("div", "label")):
         return []
-    return lines_of(value)
+    return [shown for line in lines_of(value) if (shown := line.rstrip(" ,"))]
 
 
 def _is_label(element: HtmlElement) -> bool:
@@ -121,8 +138,6 @@ def _add_pair(pairs: list[tuple[str, list[str]]], label: str, lines: list[str]) 
     """A blank label goes on with the lines of the one before."""
     if not label and pairs:
         pairs[-1][1].extend(lines)
-    elif labels.plain(label) == _SEVERAL_LINES:
-        pairs += [(label, lines[:1]), (f"{label} (address)", lines[1:])]
     else:
         pairs.append((label, lines))
 
@@ -142,16 +157,23 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
     The title of the first part of a table of values stands above its first column.
     """
     rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
-    header = next(([label_of(each) for each in found] for row in rows if (found := row.findall("th"))), [])
+    header = next(([label_of(each) for each in row] for row in rows if _is_header(row)), [])
+    if (
+        sides := [row for row in rows if len(row) == 2 and (row[0].tag, row[1].tag) == ("th", "td")]
+        if not header
+        else []
+    ):
+        yield Section(title, [(label_of(row[0]), lines_of(row[1])) for row in sides])
+        return
     blocks: list[tuple[str, list[list[str]]]] = [("", [])]
     for row in (each for each in rows if header and each.find("td") is not None and "data-subrow" not in each.attrib):
         cells = spread(row.iter("td", "th"))
         if len(row) == 1 < len(header):
             blocks.append((cells[0], []))
-        elif len(cells) != len(header):
+        elif len(cells) != len(header) and _is_read(title):
             raise ParseError(f"a row of {title or 'a table'} has {len(cells)} cells, and its header {len(header)}")
         elif any(cells):
-            blocks[-1][1].append(cells)
+            blocks[-1][1].append(_as_wide(cells, len(header)))
     blocks = [block for block in blocks if block[1]]
     of_values = bool(_is_of_values(title))
     if of_values and len(blocks) > 1 and not blocks[0][0]:
@@ -163,12 +185,25 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
             pairs = [(f"{line[0]}: {each}", [line[at]]) for line in lines for at, each in enumerate(called) if at]
             yield Section(title, [pair for pair in pairs if pair[1][0]])
         else:
-            yield Section(
-                f"{name}: {block}" if block else name,
-                [],
-                [*called, *added],
-                [[*line, *added.values()] for line in lines],
+            yield split_deeds(
+                Section(
+                    f"{name}: {block}" if block else name,
+                    [],
+                    [*called, *added],
+                    [[*line, *added.values()] for line in lines],
+                )
             )
+
+
+def _is_header(row: HtmlElement) -> bool:
+    return len(row) > 0 and all(each.tag == "th" for each in row)
+
+
+def _as_wide(cells: list[str], wide: int) -> list[str]:
+    """A row of a table of which no record is made, as wide as its header: what stands behind it is its last cell."""
+    if len(cells) > wide:
+        return [*cells[: wide - 1], " ".join(cells[wide - 1 :])]
+    return cells + [""] * (wide - len(cells))
 
 
 def _called(header: str, at: int, lines: list[list[str]]) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import takewhile
 
 _STATES = (
     "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR"
@@ -23,6 +24,10 @@ _is_street = re.compile(
     r"(?:,?\s+(?:apt|unit|ste|suite|fl|floor|lot|bldg|#).*)?",
     re.IGNORECASE,
 ).fullmatch
+_is_house = re.compile(r"\d+\S{0,5}\s+\S.*").fullmatch
+_is_company = re.compile(
+    r"\b(?:llc|l\.l\.c|inc|corp|co|company|ltd|l?lp|trust|trustees?|bank|assoc\w*)\b", re.IGNORECASE
+).search
 _is_unit = re.compile(r"(?:apt|unit|ste|suite|floor|bldg|#)\.?\s*#?\s*[\w-]+", re.IGNORECASE).fullmatch
 _is_notice = re.compile(
     r"[*\s\[(<-]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are|no|public|various)\s+)*"
@@ -59,10 +64,11 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
     """
     found: list[Line] = []
     part = _START
+    lines = [line.rstrip(" ,;") for line in lines]
     for line, below in zip(lines, [*lines[1:], ""], strict=False):
         if _is_care_of(line):
             kind, part = Line.MAILING, _AGENT
-        elif _is_box(line) or _is_city(line) or (found and (_is_below_name(line) or (part and _is_number(line)))):
+        elif _is_box(line) or _is_city(line) or (found and _is_of_address(line, below, within=bool(part))):
             kind, part = Line.MAILING, _START if _is_city(line) else _ADDRESS
         elif len(line) > MAX_LINE or _is_notice(line) or _is_number(line):
             kind = Line.NOTICE
@@ -74,9 +80,20 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
     return found
 
 
+def agents_only(lines: Sequence[str]) -> list[str]:
+    """The agents above an address that stands among the owners: of use where the address stands elsewhere as well."""
+    return list(takewhile(lambda line: not (_is_box(line) or _is_city(line) or _is_house(line)), lines))
+
+
 def care_of(name: str) -> str:
     """The line of an address that names who takes the mail, as one writes it."""
     return name if _is_care_of(name) else f"C/O {name}"
+
+
+def _is_of_address(line: str, below: str, *, within: bool) -> bool:
+    """True for a line below a name that is a street or a number within an address, or a house above its city."""
+    is_house = bool(_is_house(line)) and not _is_company(line) and bool(_is_city(below))
+    return is_house or _is_below_name(line) or (within and _is_number(line))
 
 
 def _is_number(line: str) -> bool:

@@ -137,6 +137,7 @@ _is_in_acres = re.compile(r"(?<![^\W\d_])(?:acres?|ac)\.?\s*$", re.IGNORECASE).s
 _is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
 _is_of_sales = re.compile("sale|transfer|conveyance|deed history", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
+_book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
 _is_of_parts = re.compile(
     r"building|improvement|dwelling|residential|commercial|structure|addition|feature|yard|\bland\b|permit",
@@ -170,6 +171,26 @@ def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, li
             yield label, [str(sum(filter(None, acres), Decimal(0)))]
         elif labels.plain(label) == "YEARBUILT" and said and said[0]:
             yield label, [said[0]]
+
+
+def split_deeds(section: Section) -> Section:
+    """A table of sales with the book and the page of its deeds in columns of their own.
+
+    `Instrument` is the kind of a deed where it has no number.
+    """
+    if not _is_of_sales(section.title):
+        return section
+    header, rows, means = [*section.header], [[*row] for row in section.rows], {**section.means}
+    for at, label in reversed([*enumerate(header)]):
+        plain = labels.plain(label)
+        if plain == "INSTRUMENT" and not any(map(str.isdigit, "".join(row[at] for row in rows))):
+            means[label] = "DEEDTYPE"
+        elif plain.endswith(("BOOKPAGE", "BOOKANDPAGE", "VOLPAGE", "VOLUMEPAGE")):
+            means |= {label: "DEEDBOOK", f"{label} (page)": "DEEDPAGE"}
+            header.insert(at + 1, f"{label} (page)")
+            for row in rows:
+                row[at : at + 1] = found.groups() if (found := _book_and_page(row[at])) else (row[at], "")
+    return replace(section, header=header, rows=rows, means=means)
 
 
 def newest_year(sections: Iterable[Section]) -> int:

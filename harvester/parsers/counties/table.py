@@ -16,7 +16,7 @@ from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.addresses import as_box, ends_with_place, is_place_only, parts_of
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
-from harvester.parsers.counties.names import Line, care_of, line_kinds
+from harvester.parsers.counties.names import Line, agents_only, care_of, line_kinds
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -216,6 +216,8 @@ class Layout:
             del lines["mailing"][0]
         if self._box and (box := reading.text(self._box)):
             lines["mailing"].insert(0, (as_box(box), self._box))
+        if lines["mailing"]:
+            agents = agents[: len(agents_only([text for text, _ in agents]))]
         agents += [(care_of(text), name) for text, name in lines["care_of"]]
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         if mailing and (place := reading.lines(self._mailing_place)):
