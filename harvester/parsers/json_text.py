@@ -29,6 +29,7 @@ _odd = re.compile(
     re.DOTALL,
 ).sub
 _may_be_odd = re.compile(r'\\[^"\\/bfnrt]|[\x00-\x1f]').search
+_no_numbers = re.compile(rf"{_STRING}|-?\b(?:NaN|Infinity)\b", re.DOTALL).sub
 _ESCAPES = frozenset('"\\/bfnrt')
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]..").fullmatch
 
@@ -74,12 +75,14 @@ def read_mended(decode: Callable[[bytes], T], body: bytes) -> T:
 def mend(body: bytes) -> bytes:
     """Returns the JSON without byte order mark, lone surrogates, bare control characters and unknown escapes.
 
-    What is nested deeper than MAX_LEVELS becomes null. Raises UnicodeDecodeError.
+    NaN and infinite numbers become null, and so does what is nested deeper than MAX_LEVELS. Raises UnicodeDecodeError.
     """
     text = body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogatepass")
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if _may_be_odd(text):
         text = _strings(lambda string: _odd(_mended_character, string[0]), text)
+    if "NaN" in text or "Infinity" in text:
+        text = _no_numbers(lambda found: found[0] if found[0].startswith('"') else "null", text)
     return ("".join(_shallow_parts(text)) if _may_be_deep(text) else text).encode()
 
 

@@ -222,3 +222,12 @@ def test_any_page_is_read_and_each_record_comes_back_from_what_is_staged_of_it(r
     for record in found.records:
         again = arcgis.parse_page(record.raw, Source("us-mi-kent", "26081", "KEY"), SEEN)
         assert record.to_document() in [each.to_document() for each in again.records if each.KIND == record.KIND]
+
+
+def test_an_odd_value_costs_itself_and_not_its_page() -> None:
+    """Servers of ArcGIS write NaN where a number is none."""
+    found = read({"PNUM": "1", "ACRES": float("nan"), "OWNER": "A\ud83d"}, {"PNUM": "2", "ACRES": 5.0}, column="PNUM")
+    assert (found.number, found.rejects) == (2, [])
+    first, second = of_kind(found, Property)
+    assert (first.parcel_id, second.parcel_id) == ("1", "2")
+    assert "NaN" not in str(first.to_document())

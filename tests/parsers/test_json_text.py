@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.json_text import read_json
+from harvester.parsers.json_text import read_json, read_mended
 from harvester.parsers.web.endpoint import Wanted, read_rows
 from harvester.parsers.web.rows import rows_at
 
@@ -58,3 +59,8 @@ def test_rows_that_share_a_key_take_nobodys_place() -> None:
     rows = read_rows(body, "", Wanted(rows="@", key=("id",)), "").rows
     assert [(row.key, bool(row.problem)) for row in rows] == [("1", False), ("", True), ("1", False), ("2", False)]
     assert all(not row.problem for row in read_rows(body, "", Wanted(rows="@"), "").rows), "without a key each is one"
+
+
+def test_decoders_of_one_type_read_odd_values_too() -> None:
+    body = rb'{"a": [NaN, -Infinity, "NaN \" Infinity", 1], "b": "x\ud83d"}'
+    assert read_mended(msgspec.json.decode, body) == {"a": [None, None, 'NaN " Infinity', 1], "b": "x\ufffd"}

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
-from harvester.parsers.counties.encoding import as_utf8
+from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
 
 USUAL_ROWS = 1000
@@ -102,7 +102,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def parse_layer(body: bytes) -> Layer:
     """Raises ParseError when it is no layer, or one that cannot be queried."""
     try:
-        said = _layer(as_utf8(body))
+        said = read_json(_layer, body)
     except _UNREADABLE as error:
         raise ParseError(f"it is no layer: {error}") from None
     if not said.fields:
@@ -120,7 +120,7 @@ def parse_layer(body: bytes) -> Layer:
 def parse_count(body: bytes) -> int | None:
     """How many rows there are; None of servers that list the rows' object ids instead. Raises ParseError."""
     try:
-        said = _count(as_utf8(body))
+        said = read_json(_count, body)
     except _UNREADABLE as error:
         raise ParseError(f"it is no count of rows: {error}") from None
     if said.count is None and said.ids is None:
@@ -131,7 +131,7 @@ def parse_count(body: bytes) -> int | None:
 def parse_ids(body: bytes) -> tuple[list[int], bool]:
     """The numbers of rows in their order, and whether there are more of them. Raises ParseError."""
     try:
-        said = _ids(as_utf8(body))
+        said = read_json(_ids, body)
     except _UNREADABLE as error:
         raise ParseError(f"it is no list of object ids: {error}") from None
     return sorted(said.ids or ()), bool(said.exceeded)
@@ -143,7 +143,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
     `raw` of a record is a page of its one row.
     """
     try:
-        said = _page(as_utf8(body))
+        said = read_json(_page, body)
         rows = [(each.attributes, _row(each.attributes)) for each in said.features]
     except _UNREADABLE as error:
         raise ParseError(f"it is no page of rows: {error}") from None
@@ -165,7 +165,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
 def cannot_page(body: bytes) -> bool:
     """Whether the answer is a refusal because rows cannot be asked for by their place, whatever the layer says."""
     try:
-        error = _refusal(as_utf8(body)).error
+        error = read_json(_refusal, body).error
     except _UNREADABLE:
         return False
     details = error.details if isinstance(error.details, list) else [error.details or ""]

@@ -1,8 +1,19 @@
 """What old servers send for text."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from harvester.parsers import decoding
+from harvester.parsers.json_text import read_mended
+
+T = TypeVar("T")
 
 
 def as_utf8(body: bytes) -> bytes:
     """Returns a county's page as UTF-8: many declare a charset that their pages are not in."""
     return decoding.as_utf8(body, prefers_utf8=True)
+
+
+def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
+    """Returns what `decode` reads of a JSON answer, also if a value in it is odd. Raises what `decode` raises."""
+    return read_mended(decode, as_utf8(body))

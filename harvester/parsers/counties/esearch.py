@@ -6,6 +6,7 @@ A page has panels with headings. In these stand labels beside their values, and 
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.encoding import as_utf8
+from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.html import lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
@@ -228,6 +229,6 @@ def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
 
 def _decode(body: bytes, kind: type[_Answer]) -> _Answer:
     try:
-        return msgspec.json.decode(as_utf8(body), type=kind)
+        return read_json(partial(msgspec.json.decode, type=kind), body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"it is no answer of a search: {error}") from None

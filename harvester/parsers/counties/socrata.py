@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
-from harvester.parsers.counties.encoding import as_utf8
+from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
 from harvester.parsers.counties.values import MOST_DIGITS
 
@@ -45,7 +45,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def parse_dataset(body: bytes) -> tuple[Column, ...]:
     """The columns of a dataset, from /api/views/<id>.json. Raises ParseError."""
     try:
-        said = _dataset(as_utf8(body))
+        said = read_json(_dataset, body)
     except _UNREADABLE as error:
         raise ParseError(f"it is no dataset: {error}") from None
     return tuple(
@@ -56,7 +56,7 @@ def parse_dataset(body: bytes) -> tuple[Column, ...]:
 def parse_count(body: bytes) -> int:
     """The answer to $select=count(*). Raises ParseError."""
     try:
-        said = _counts(as_utf8(body))
+        said = read_json(_counts, body)
     except _UNREADABLE as error:
         raise ParseError(f"it is no count of rows: {error}") from None
     values = [str(value) for row in said for value in row.values()]
@@ -73,7 +73,7 @@ def parse_page(body: bytes, described: bytes, source: Source, provenance: Proven
     number.
     """
     try:
-        given = _rows(as_utf8(body))
+        given = read_json(_rows, body)
         rows = [(each, _row(each)) for each in given]
         names = _names(described) if described else []
         holds = _names(types) if types else []

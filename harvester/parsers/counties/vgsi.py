@@ -17,7 +17,7 @@ from msgspec import Struct
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
-from harvester.parsers.counties.encoding import as_utf8
+from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.html import absolute, lines_of, read_page
 from harvester.parsers.counties.pages import Grid, Labelled, grid_of, label_of
 
@@ -176,7 +176,7 @@ def parse_street(body: bytes) -> list[str]:
 def parse_suggestions(body: bytes) -> list[Suggestion]:
     """What a search found. Raises ParseError."""
     try:
-        said = msgspec.json.decode(as_utf8(body))
+        said = read_json(msgspec.json.decode, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"it is no answer of a search: {error}") from None
     rows = said.get("d") if isinstance(said, dict) else None
