@@ -6,7 +6,6 @@ A page has panels with headings. In these stand labels beside their values, and 
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -229,6 +228,6 @@ def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
 
 def _decode(body: bytes, kind: type[_Answer]) -> _Answer:
     try:
-        return read_json(partial(msgspec.json.decode, type=kind), body)
+        return read_json(msgspec.json.Decoder(kind).decode, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"it is no answer of a search: {error}") from None
