@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harvester.items import Provenance
-from harvester.items.property import Assessment, CountyRecord, Property, Sale
+from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.parsers.counties import arcgis
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.table import Rows, Source
@@ -111,3 +111,20 @@ def test_an_owner_is_never_a_number_a_notice_or_an_agent() -> None:
     for shown in ("49301", "LOGIN TO VIEW", "CONFIDENTIAL"):
         (parcel,) = of_kind(of_row(OWNER=shown), Property)
         assert (parcel.owner_names, parcel.unread) == ((), {"owner_names": f"{shown}: it is no name"})
+
+
+def test_an_amount_or_a_day_of_a_bill_that_cannot_be_read_is_kept_with_its_reason() -> None:
+    header = ["Tax Year", "Installment", "Due Date", "Total Billed", "Total Paid"]
+    rows = [["2024", "1st", "02/30/2025", "$50.00", "see office"], ["2024", "2nd", "07/15/2025", "$50.00", "$0.00"]]
+    pairs = [("Tax Year", ["2023"]), ("Total Billed", ["$90.00"]), ("Total Paid", ["by credit"])]
+    found = of_page(Section("Taxes", pairs), Section("Tax Payments", [], header, rows))
+    before, now = of_kind(found, TaxBill)
+    assert (before.bill, before.billed, before.paid) == ("2023", 90, None)
+    assert before.unread == {"paid": "by credit: it is no number"}
+    first, second = now.installments
+    assert (first.due_date, first.billed, first.paid) == (None, 50, None)
+    assert (second.due_date, second.paid) == (date(2025, 7, 15), 0)
+    assert now.unread == {
+        "installments.1.due_date": "02/30/2025: there is no such day",
+        "installments.1.paid": "see office: it is no number",
+    }

@@ -61,6 +61,7 @@ class _Draft(Struct):
 
     amounts: dict[str, Any] = {}
     labels: dict[str, str] = {}
+    unread: dict[str, str] = {}
     parts: dict[int, dict[str, Any]] = {}
     tax_year: int | None = None
     pay_year: int | None = None
@@ -73,6 +74,21 @@ class _Draft(Struct):
         if field not in into:
             into[field] = abs(amount) if field == "paid" else amount
             self.labels[f"installments.{part}.{field}" if part else field] = label
+
+    def read(self, field: str, shown: str, label: str, part: int = 0) -> None:
+        """Takes an amount as it is shown; one that cannot be read is kept with the reason."""
+        try:
+            self.take(field, values.read_money(shown), label, part)
+        except values.Unreadable as error:
+            self.unread.setdefault(f"installments.{part}.{field}" if part else field, values.why_unread(shown, error))
+
+    def read_due_date(self, shown: str, part: int) -> None:
+        """Takes the day on which a part is due."""
+        try:
+            if due := values.read_date(shown):
+                self.parts.setdefault(part, {}).setdefault("due_date", due)
+        except values.Unreadable as error:
+            self.unread.setdefault(f"installments.{part}.due_date", values.why_unread(shown, error))
 
 
 def bills_of(sections: Iterable[TaxSection], year: int, pdf_url: str, of: Mapping[str, Any]) -> list[TaxBill]:
@@ -100,6 +116,7 @@ def _bill(draft: _Draft, year: int, pdf_url: str, of: Mapping[str, Any]) -> TaxB
         installments=tuple(parts),
         pdf_url=pdf_url or None,
         labels=draft.labels,
+        unread={field: reason for field, reason in draft.unread.items() if field not in draft.labels},
     )
 
 
@@ -113,10 +130,10 @@ def _read_pairs(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> No
         names = (*wanted, "TOTAL") if field == usual else wanted
         if name := next((each for each in names if each in said), None):
             label, shown = said[name]
-            draft.take(field, values.money(shown), f"{section.title}: {label}")
+            draft.read(field, shown, f"{section.title}: {label}")
     for name, (label, shown) in said.items():
         if part := _installment(name):
-            draft.take(usual or "billed", values.money(shown), f"{section.title}: {label}", int(part.lastindex or 0))
+            draft.read(usual or "billed", shown, f"{section.title}: {label}", int(part.lastindex or 0))
 
 
 def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
@@ -137,13 +154,14 @@ def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> Non
         for field, wanted in AMOUNTS.items():
             name = next((each for each in wanted if each in lines[0]), None)
             if name and (len(lines) == 1 or (field == "paid" and _is_payments(section.title))):
+                label = f"{section.title}: {lines[0][name][0]}"
+                if len(lines) == 1:
+                    drafts[found].read(field, lines[0][name][1], label, part)
+                    continue
                 amounts = [amount for said in lines if (amount := values.money(said[name][1])) is not None]
-                drafts[found].take(
-                    field, sum(amounts, Decimal(0)) if amounts else None, f"{section.title}: {lines[0][name][0]}", part
-                )
-        due = next((values.iso_date(lines[0][name][1]) for name in DUE_DATES if name in lines[0]), None)
-        if part and due:
-            drafts[found].parts.setdefault(part, {}).setdefault("due_date", due)
+                drafts[found].take(field, sum(amounts, Decimal(0)) if amounts else None, label, part)
+        if part and (shown := next((lines[0][name][1] for name in DUE_DATES if name in lines[0]), "")):
+            drafts[found].read_due_date(shown, part)
 
 
 def _read_ledger(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
