@@ -153,6 +153,24 @@ def test_owners_that_ids_call_primary_and_other_ones_are_read_with_the_address_o
     assert found.mailing_address == "12 OAK ST, ADA FL 32799"
 
 
+def test_a_deed_holder_owns_and_an_address_for_mail_goes_before_the_owners_own() -> None:
+    def holder(heading: str, named: str, *lines: str) -> str:
+        ids = (f"lbl{named}_lnkSearch", "lnkAddress1", "lblAddress3")
+        inner = "<br>".join(
+            f'<span id="ctlBodyPane_ctl01_ctl01_lstX_ctl01_{each}">{line}</span>'
+            for each, line in zip(ids, lines, strict=False)
+        )
+        return f'<div class="three-column-blocks"><strong>{heading}</strong><br>{inner}</div>'
+
+    inner = holder("Deed Holder", "DeedName", "SPECIMEN VERA", "219 OAK ST", "ADA IA 52099")
+    inner += holder("Contract Holder", "DeedName", "DOE MAX")
+    inner += holder("Mailing Address", "OwnerName", "SPECIMEN VERA", "PO BOX 9", "ADA IA 52099")
+    found = parcel(report(("Owners - Auditor's Office", inner)))
+    assert (found.owner_names, found.mailing_address) == (("SPECIMEN VERA",), "PO BOX 9, ADA IA 52099")
+    without = inner.replace("219 OAK ST", "").replace("<strong>Mailing Address", "<strong>Tax Bill To")
+    assert parcel(report(("Owners", without))).mailing_address == "ADA IA 52099"
+
+
 def test_names_that_other_ids_tell_are_a_changed_layout() -> None:
     with pytest.raises(ParseError, match="the module Owners has no owner's name"):
         read(report(("Owners", '<span id="ctlBodyPane_ctl01_ctl01_lblWho">MUSTER ROLF</span>')))
@@ -246,8 +264,16 @@ def test_a_size_is_in_acres_only_if_its_label_or_its_unit_says_so(
 
 def test_sales_without_a_price_and_several_of_one_day_are_sales_each() -> None:
     sales = table(
-        ["Sale Date", "Sale Amount", "Instrument #", "Instrument Type", "Date of Recording", "Cert #", "Book/Page"],
-        ["07/08/2025", "$295,000", "", "FEE CONVEYANCE", "07/11/2025", "12", ""],
+        [
+            "Sale Date",
+            "Sale Amount",
+            "Instrument #",
+            "Instrument Type",
+            "Date of Recording",
+            "Document Type",
+            "Book/Page",
+        ],
+        ["07/08/2025", "$295,000", "", "FEE CONVEYANCE", "07/11/2025", "Deed", ""],
         ["02/25/2025", "", "A1", "FEE CONVEYANCE", "04/25/2025", "", ""],
         ["02/25/2025", "$0", "A2", "LEASE", "04/26/2025", "", "41/7"],
     )

@@ -174,3 +174,10 @@ def test_values_of_buildings_are_those_of_improvements_where_no_column_has_these
     columns = "Valuation Year|Building|Extra Features|Outbuildings|Land|Total"
     (value,) = of_kind(Assessment, card(columns=columns, current=("2021|$50|$1|$2|$20|$73",)))
     assert (value.market_improvement_value, value.market_land_value, value.market_value) == (50, 20, 73)
+
+
+def test_a_card_without_years_shows_what_the_parcel_and_its_land_are_worth_now() -> None:
+    sums = span("GenAssessment", "$264,200") + span("LndAsmt", "$40,300")
+    body = card(current=()).replace(b"</form>", f"{sums}</form>".encode())
+    (value,) = of_kind(Assessment, body)
+    assert (value.roll, value.assessed_value, value.assessed_land_value) == ("undated", 264200, 40300)

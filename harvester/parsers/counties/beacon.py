@@ -28,7 +28,9 @@ TAX_YEAR, VALUES = "Tax Year", "Values"
 _config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
 _is_tool = re.compile(r"radius|in area|area sales|\bmap\b|sketch|photo", re.IGNORECASE).search
 """Titles of modules that say nothing of the parcel."""
-_is_read = re.compile(r"sale|transfer|conveyance|valu|assess|apprais|market|\btax|payment|bill", re.IGNORECASE).search
+_is_read = re.compile(
+    r"sale|transfer|conveyance|valu|assess|apprais|market|\btax(?:es)?\b|payment|bill", re.IGNORECASE
+).search
 """Titles of modules whose rows become records, so that their cells must be sure."""
 _is_file = re.compile(r"_hlk(?:Name|WebLink)$").search
 _year = re.compile(r"\b(?:19|20)\d\d\b").search

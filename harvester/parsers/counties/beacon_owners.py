@@ -23,7 +23,7 @@ LINES = "Owner"
 """The label of lines that have none, below the title of a module about owners."""
 _is_of_owners = re.compile(
     r"(?:current |primary |property )?owner(?:ship|s|\(s\))?(?: (?:information|info|details?|names?))?"
-    r"(?: (?:and|&) address(?:es)?)?",
+    r"(?: (?:and|&) address(?:es)?)?(?:\s*[-(].*)?",
     re.IGNORECASE,
 ).fullmatch
 """Titles of modules that say who owns the parcel, and nothing else."""
@@ -69,7 +69,7 @@ def _has_owner(section: Section) -> bool:
 def _add_by_ids(content: HtmlElement, section: Section) -> None:
     """Adds names and addresses that only their ids tell, below headings or none: an address is that of the name before.
 
-    An address below a heading about mail or bills is taken where none stands below an owner's name.
+    An address below a heading `Mailing Address` is taken first; one of who gets the bill where none is an owner's.
     """
     said: dict[str, list[str]] = {}
     heading = role = last = mail = ""
@@ -107,7 +107,7 @@ def _add_by_ids(content: HtmlElement, section: Section) -> None:
             continue
         told.add(element)
         said.setdefault(label, []).extend(lines)
-    if mail and not any(label.startswith(ADDRESS) and label != mail for label in said):
+    if mail and (ADDRESS not in said or labels.plain(mail.removeprefix(f"{ADDRESS} of ")) in labels.MAILING):
         section.means[mail] = "MAILINGADDRESS"
     section.pairs.extend(said.items())
 

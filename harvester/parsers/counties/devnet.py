@@ -26,7 +26,9 @@ _parcel_of = re.compile(r".*/parcel/view/([^/]+)(?:/(\d{4}))?/?", re.IGNORECASE)
 _installment = re.compile(r"installment (\d+)", re.IGNORECASE).search
 _tax_year = re.compile(r"tax year \(", re.IGNORECASE).match
 _year_at_end = re.compile(r".*:\s*(\d{4})").fullmatch
-_is_read = re.compile(r"sale|transfer|conveyance|valu|assess|apprais|market|\btax|payment|bill", re.IGNORECASE).search
+_is_read = re.compile(
+    r"sale|transfer|conveyance|valu|assess|apprais|market|\btax(?:es)?\b|payment|bill", re.IGNORECASE
+).search
 """Titles above rows that become records, so that their cells must be sure."""
 _is_of_values = re.compile("assess", re.IGNORECASE).search
 _is_formatting = re.compile(r"[\s-]+")

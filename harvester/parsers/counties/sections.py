@@ -101,7 +101,8 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
             | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"}
             | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE", "VOLUME": "DEEDBOOK", "NUMBER": "INSTRUMENTNUMBER"}
-            | {"DOCDESCRIPTION": "DEEDTYPE", "DOCTYPE": "DEEDTYPE", "DOCUMENTTYPE": "DEEDTYPE"},
+            | {"RECORDING": "INSTRUMENTNUMBER"}
+            | {"DOCDESCRIPTION": "DEEDTYPE", "DOCTYPE": "INSTTYPE", "DOCUMENTTYPE": "INSTTYPE"},
         ),
         (
             "history of values|value history|assessment history",

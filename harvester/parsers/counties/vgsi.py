@@ -45,6 +45,8 @@ NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "acres": (("LndAcres", "LndSize"), ("SIZEACRES", *labels.PROPERTY["acres"])),
     "appraisal": (("GenAppraisal",), ("APPRAISAL",)),
     "assessment": (("GenAssessment",), ("ASSESSMENT",)),
+    "land_appraisal": (("LndAppr",), ()),
+    "land_assessment": (("LndAsmt",), ()),
     "buildings": (("BldCount",), ("BUILDINGCOUNT",)),
     "sale_price": (("Price",), labels.SALE["sale_price"]),
     "sale_date": (("SaleDate",), labels.SALE["sale_date"]),

@@ -197,15 +197,17 @@ def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessmen
 
 
 def _undated(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
-    """Of cards that show no years: their sums."""
+    """Of cards that show no years: their sums, and what the land is worth."""
     fields, called = dict[str, Any](), dict[str, str]()
-    for basis, what in dict.fromkeys(VALUES.values()):
+    shown = [(f"{basis}_value", what) for basis, what in dict.fromkeys(VALUES.values())]
+    shown += [(f"{basis}_land_value", f"land_{what}") for basis, what in dict.fromkeys(VALUES.values())]
+    for name, what in shown:
         field = reading.field(what)
         if field and (value := values.money(field.text)) is not None:
-            fields[f"{basis}_value"], called[f"{basis}_value"] = value, field.label
+            fields[name], called[name] = value, field.label
             reading.use(field)
     if fields:
-        kept = map(reading.card.named, ("pid", "appraisal", "assessment"))
+        kept = map(reading.card.named, ("pid", *(what for _, what in shown)))
         raw = encode(Card([field for field in kept if field], []))
         yield Assessment(**of, **fields, raw=raw, labels=called, roll=UNDATED, currency=CURRENCY)
 
