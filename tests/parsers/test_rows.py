@@ -67,7 +67,18 @@ def test_a_long_path_is_refused() -> None:
         check_path("a" * 2_001)
 
 
-@pytest.mark.parametrize("path", ["reverse(data)", "sort_by(data.items, &id)", "values(@)", "/data/items", "data[?id]"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "reverse(data)",
+        "sort_by(data.items, &id)",
+        "values(@)",
+        "/data/items",
+        "data[?id]",
+        "data[0:10]",
+        "data[::-1].id",
+    ],
+)
 def test_a_path_may_use_functions(path: str) -> None:
     check_path(path)
 

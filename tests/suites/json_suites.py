@@ -25,7 +25,7 @@ DRAFTS = {
 REMOTES = "http://localhost:1234/"
 
 NO_JSON_BUT_READ = {
-    *("n_number_NaN", "n_number_infinity", "n_number_minus_infinity"),
+    *("n_number_NaN", "n_number_-NaN", "n_number_infinity", "n_number_minus_infinity"),
     *("n_string_unescaped_ctrl_char", "n_string_unescaped_newline", "n_string_unescaped_tab"),
     *("n_string_1_surrogate_then_escape_u", "n_string_1_surrogate_then_escape_u1"),
     *("n_string_1_surrogate_then_escape_u1x", "n_string_incomplete_surrogate"),

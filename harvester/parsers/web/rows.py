@@ -55,7 +55,7 @@ def _check_calls(parsed: Any) -> None:
     waiting = [parsed]
     while waiting:
         node = waiting.pop()
-        waiting += node["children"]
+        waiting += [child for child in node["children"] if isinstance(child, dict)]  # those of a slice are numbers
         if node["type"] != "function_expression":
             continue
         name, number = node["value"], len(node["children"])
