@@ -116,6 +116,7 @@ def test_authors_are_those_of_replies_and_of_quotes_at_any_depth() -> None:
         post("did:plc:own", embed=Embed(quote=bare)),
     ]
     found = {each.key: each.input for each in authors_of(BlueskyArguments(), records, but="did:plc:own")}
+    assert {each.recheck for each in authors_of(BlueskyArguments(), records)} == {"every 30d"}
     assert found == {"did:plc:a": {"handle": "h.example"}, "did:plc:b": {"handle": "b.example"}, "did:plc:c": {}}
     assert not list(authors_of(BlueskyArguments(honour_opt_outs="no"), records))
     assert not list(authors_of(BlueskyArguments(ask_authors="no"), records))

@@ -24,6 +24,8 @@ ASKED = "asked"
 """Stage of an author who has been asked."""
 LAST = 100
 """Depth of authors: they are asked when all else is done, since most of them are accounts that were asked by then."""
+RECHECK = "every 30d"
+"""How often authors are asked again in a standing job, whose accounts may be looked at every hour."""
 
 
 class Authors(Declarations):
@@ -63,4 +65,4 @@ def authors_of(asked_for: BlueskyArguments, records: Iterable[Record], but: str 
     handles.pop(but, None)
     for did, handle in sorted(handles.items()):
         if is_did(did):
-            yield Found(AUTHOR, did, {"handle": handle} if handle else {}, depth=LAST)
+            yield Found(AUTHOR, did, {"handle": handle} if handle else {}, depth=LAST, recheck=RECHECK)

@@ -126,7 +126,8 @@ class Declarations(Asking):
         """Decides on an account of which it is not known what it declares.
 
         What it declared when it was asked last counts. Without that nothing of it is harvested, unless somebody wants
-        that. Yields nothing when the answer may come later: the item is tried again then.
+        that. Yields nothing when the answer may come later: the item is tried again then. An author's is not: a run
+        does not wait for the servers of strangers.
         """
         asked_for = self.arguments_of(page)
         harvests = asked_for.harvest_unknown or not asked_for.honour_opt_outs
@@ -139,7 +140,7 @@ class Declarations(Asking):
         elif harvests and ("pds" in account or not asked_for.needs_server):
             self.crawler.stats.inc_value("harvester/consent/unknown")
             yield from self.go_on(asked_for, page, {**account, "intents": {} if declared else None})
-        elif POLICIES[verdict.outcome].retryable:
+        elif POLICIES[verdict.outcome].retryable and not account.get("is_author"):
             return
         elif harvests:
             yield Said(account["id"], "failed", verdict.outcome, f"server: {verdict.outcome}: {verdict.reason}")
