@@ -2,6 +2,8 @@
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
+TERMINATED = 143
+"""Exit code after SIGTERM, as shells use it."""
 
 
 class HarvesterError(Exception):

@@ -40,10 +40,9 @@ from harvester.cli.tokens import tokens
 from harvester.cli.up import up_command
 from harvester.cli.webhooks import webhooks
 from harvester.cli.worker import worker_command
-from harvester.config import read_config
 from harvester.exceptions import HarvesterError, StorageError, UsageError
 from harvester.masking import mask
-from harvester.worker.interrupts import end_on_sigterm_as_on_ctrl_c
+from harvester.worker.interrupts import code_of, end_on_sigterm_as_on_ctrl_c
 
 ORDER = (
     *("up", "doctor", "spiders", "sites", "flow", "sandbox"),
@@ -132,6 +131,7 @@ def doctor(
 ) -> None:
     """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
     from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
+    from harvester.config import read_config
     from harvester.download.addresses import unusable
 
     if site and (fault := unusable(site)):
@@ -223,7 +223,7 @@ def main() -> None:
         fault = _let_go_of_closed_streams() or fault
     if fault:
         _say(f"{fault.filename or 'The output'} cannot be written: {fault.strerror}. Make room; what was done stays.")
-    sys.exit(code or (StorageError.exit_code if fault else 0))
+    sys.exit(code_of(code) if code else (StorageError.exit_code if fault else 0))
 
 
 def _has_lost_its_folder() -> bool:

@@ -27,7 +27,8 @@ from harvester.formatting import counted, duration, size
 from harvester.shutdown import stop
 from harvester.stores.private_files import make_closed
 from harvester.stores.servers.supervisor import die_with_parent
-from harvester.worker.endings import FAULT, STOPPED, Next, backoff_s, describe, next_step
+from harvester.worker.endings import FAULT, STOPPED, Next, as_stopped, backoff_s, describe, next_step
+from harvester.worker.interrupts import note
 from harvester.worker.supervisor import check_services
 
 HOST, PORT = "127.0.0.1", 8000
@@ -101,7 +102,8 @@ async def _until_told(
     """Workers and page go on until a signal comes, which is heard before anybody is greeted; the workers' exit code."""
     workers, told = Workers(config, wanted.workers, say), asyncio.Event()
 
-    def tell() -> None:
+    def tell(number: int) -> None:
+        note(number)
         if wanted.workers:
             at_once = "end at once" if told.is_set() else "finish what is in flight; Ctrl-C again ends them at once"
             say(f"The workers {at_once}.")
@@ -111,7 +113,7 @@ async def _until_told(
     loop = asyncio.get_running_loop()
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     for number in numbers:
-        loop.add_signal_handler(number, tell)
+        loop.add_signal_handler(number, tell, number)
     greet()
     keeping, stopping = asyncio.create_task(workers.keep()), asyncio.create_task(told.wait())
     try:
@@ -179,7 +181,7 @@ class Workers:
             self.drain()
         bounding = asyncio.create_task(self._bound_log())
         try:
-            return await process.wait()
+            return as_stopped(await process.wait())
         finally:
             self._process = None
             await stop(bounding)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from signal import SIGTERM
 from typing import Any, NamedTuple
 
 from harvester.dashboard.progress import records_stored, two_below
-from harvester.exceptions import INTERRUPTED
+from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.jobs.documents import State
 from harvester.masking import mask
 from harvester.outcomes import POLICIES, Outcome
@@ -129,7 +130,7 @@ def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
     if stated := stats.get("harvester/exit_code"):
         return int(stated)
     if stats.get("finish_reason") in INTERRUPTED_REASONS:
-        return INTERRUPTED
+        return TERMINATED if stats.get("harvester/signal") == SIGTERM else INTERRUPTED
     return otherwise
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
+from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.stores.servers.binaries import describe_exit
 
 WORDS = {
@@ -21,7 +22,7 @@ WORDS = {
 FAULT = 1
 USAGE = 2
 LEFT = 7
-STOPPED = 130
+STOPPED = INTERRUPTED
 _FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 9, 5, 2, 1)
 
 
@@ -41,6 +42,11 @@ def next_step(code: int, drained: bool) -> Next:
     if code in (0, 6, 7, 9) or (code == STOPPED and not drained):
         return Next.DONE
     return Next.STOP if code in (2, 5) else Next.AGAIN
+
+
+def as_stopped(code: int) -> int:
+    """The exit code of a worker, for its supervisor: it makes no difference which signal stopped it."""
+    return STOPPED if code == TERMINATED else code
 
 
 def describe(code: int) -> str:

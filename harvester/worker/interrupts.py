@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM before a crawl runs: one sentence and exit code 130, and no traceback.
+"""Ctrl-C and SIGTERM: one sentence and an exit code that tells which of the two it was, and no traceback.
 
 Scrapy hears of signals only once its loop runs, and stops only what is open by then.
 """
@@ -13,14 +13,27 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from harvester.exceptions import INTERRUPTED
+from harvester.exceptions import INTERRUPTED, TERMINATED
 
 if TYPE_CHECKING:
     from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
 LOOK_S = 0.05
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
+SIGNAL = "harvester/signal"
+"""Stat: the number of the signal that asked the run to end."""
+_received: list[int] = []
 SAID = "Stopped before the crawl began: nothing was asked for."
+
+
+def note(number: int) -> None:
+    """Remembers a signal that asked this process to end."""
+    _received.append(number)
+
+
+def code_of(code: int) -> int:
+    """The exit code of what ended with `code`: an interruption by SIGTERM has its own."""
+    return TERMINATED if code == INTERRUPTED and _received[:1] == [signal.SIGTERM] else code
 
 
 def end_on_signals(said: str = SAID) -> None:
@@ -57,6 +70,7 @@ def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: 
     A second signal stops the loop without that.
     """
     stop, asked = process.stop, []
+    _note_signals(process, crawler)
 
     async def stop_later() -> None:
         asked.append(True)
@@ -67,6 +81,19 @@ def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: 
     process.stop = stop_later  # type: ignore[method-assign]
 
 
+def _note_signals(process: "AsyncCrawlerProcess", crawler: "Crawler") -> None:
+    """Has a crawl write down which signal asked it to end: Scrapy only logs it."""
+    shut_down = process._signal_shutdown
+
+    def handle(signum: int, _: Any) -> None:
+        note(signum)
+        if stats := getattr(crawler, "stats", None):
+            stats.set_value(SIGNAL, signum)
+        shut_down(signum, _)
+
+    process._signal_shutdown = handle  # type: ignore[method-assign]
+
+
 def leave(said: str = SAID) -> NoReturn:
     """Ends the process now. Private servers notice it, as they notice a kill."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # closed, or being written to just now
@@ -74,11 +101,12 @@ def leave(said: str = SAID) -> NoReturn:
         sys.stderr.flush()
     with contextlib.suppress(OSError):
         os.write(2, f"{said}\n".encode())
-    os._exit(INTERRUPTED)
+    os._exit(code_of(INTERRUPTED))
 
 
 def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
     """Also in a process that was begun so that Ctrl-C does not reach it."""
+    note(number)
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
         raise KeyboardInterrupt
@@ -87,4 +115,5 @@ def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 def _end(said: str, number: int, frame: FrameType | None) -> None:
     """Raises nothing: what is raised in the midst of anything is not noticed in some places."""
+    note(number)
     leave(said)

@@ -16,6 +16,7 @@ import psutil
 
 from harvester.config import TOLD
 from harvester.dashboard.progress import Meter
+from harvester.worker.endings import as_stopped
 from harvester.worker.reporter import Report, read
 
 POLL_SECONDS = 0.1
@@ -112,7 +113,7 @@ class WorkerProcess:
         self._process, self.rss = None, 0
         for reader in readers:
             await asyncio.to_thread(reader.join, MAY_LINGER_SECONDS)
-        return process.returncode
+        return as_stopped(process.returncode)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         own = ["-s", f"HARVESTER_WORKER={self.number}", "-s", f"HARVESTER_SUPERVISOR_PID={os.getpid()}"]

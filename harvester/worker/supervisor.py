@@ -13,6 +13,7 @@ from harvester.exceptions import ServiceError, StateGone
 from harvester.formatting import counted, duration, size
 from harvester.stores import mongodb, redis, servers
 from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
+from harvester.worker.interrupts import note
 from harvester.worker.process import WorkerProcess, memory_of
 from harvester.worker.retention import daily
 
@@ -224,6 +225,7 @@ def _on_signals(act: Callable[[str], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        note(number)
         loop.call_soon_threadsafe(act, signal.Signals(number).name)
 
     names = ("SIGINT", "SIGTERM", "SIGHUP")  # the last: the terminal was closed; there is none on Windows

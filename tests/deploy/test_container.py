@@ -74,4 +74,4 @@ def test_jobs_end_cleanly_when_the_container_is_stopped(
     finally:
         container.stop()
     run = run_of(records, job)
-    assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "shutdown", 130)
+    assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "shutdown", 143)

@@ -27,7 +27,7 @@ def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
         terminal.process.send_signal(signal.SIGTERM)
         terminal.read_until(lambda: len(re.findall(r"^ +\d +\d+ +ended ", terminal.shown, re.MULTILINE)) == 2)
         terminal.read_to_end()
-        assert terminal.process.wait(240) == 130
+        assert terminal.process.wait(240) == 143
     assert re.search(r"^\S+ \S+ \[worker 2\] \[scrapy.core.engine\] INFO: Spider opened$", terminal.text, re.MULTILINE)
     assert terminal.text.count("worker  ") == 1, "the table is torn"
     summary = terminal.text[terminal.text.index("2 workers in ") :]
