@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from harvester.cli.completing import spider_names
+from harvester.cli.configured import load_config
 from harvester.cli.pairs import pairs
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 
 
@@ -58,13 +58,16 @@ def worker_command(
     from harvester.worker.supervisor import Plan, WorkerSupervisor, check_services
 
     arguments, settings = pairs("-a", argument or []), pairs("-s", setting or [])
-    command: list[str] = ["crawl", spider] if spider else []
+    works_at_jobs = not spider
     if spider:
-        check_arguments(load_spider(spider, settings), arguments)
+        works_at_jobs = not arguments and _has_its_arguments_from_jobs(spider, settings)
+        if not works_at_jobs:
+            check_arguments(load_spider(spider, settings), arguments)
     elif arguments:
         raise UsageError("-a: arguments are those of one spider: name it, or leave them out, since jobs have theirs.")
     if "-" in arguments.values():
         raise UsageError("-a: several processes cannot share standard input; give a file (@FILE) instead of -.")
+    command = ["crawl", spider] if spider and not works_at_jobs else []
     for option, given in (("-a", arguments), ("-s", settings)):
         command += [word for name, value in given.items() for word in (option, f"{name}={value}")]
     plan = Plan(command, processes, max_memory_mb * 1_000_000 if max_memory_mb else None, drain_seconds)
@@ -73,10 +76,12 @@ def worker_command(
     config = load_config()
     check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
     with display() as shown:
-        if spider:
-            supervisor = WorkerSupervisor(config, plan, shown.show_line)
+        if works_at_jobs:
+            supervisor: WorkerSupervisor = JobsSupervisor(
+                config, plan, spiders_with_jobs(settings), shown.show_line, only=spider or ""
+            )
         else:
-            supervisor = JobsSupervisor(config, plan, spiders_with_jobs(settings), shown.show_line)
+            supervisor = WorkerSupervisor(config, plan, shown.show_line)
         code = asyncio.run(supervisor.run(shown))
     with contextlib.suppress(OSError):  # the terminal was closed
         logs.say(shown.summary())
@@ -84,3 +89,18 @@ def worker_command(
             again = mask(typed_command(sys.orig_argv, sys.argv[0]))
             logs.say(f"To continue, run the same command again:\n  {again}")
     raise typer.Exit(code)
+
+
+def _has_its_arguments_from_jobs(spider: str, settings: dict[str, str]) -> bool:
+    """Tells that a spider works at jobs and has no run without one, as a platform of counties that needs a site."""
+    from harvester.project import load_spider
+    from harvester.spiders.arguments import check_arguments
+    from harvester.worker.jobs_supervisor import spiders_with_jobs
+
+    if spider not in spiders_with_jobs(settings):
+        return False
+    try:
+        check_arguments(load_spider(spider, settings), {})
+    except UsageError:
+        return True
+    return False

@@ -56,13 +56,18 @@ class JobsSupervisor(WorkerSupervisor):
     """Gives processes to spiders, by what their jobs have to do."""
 
     def __init__(
-        self, config: Config, plan: Plan, spiders: Sequence[str], show_line: Callable[[str], None] | None = None
+        self,
+        config: Config,
+        plan: Plan,
+        spiders: Sequence[str],
+        show_line: Callable[[str], None] | None = None,
+        only: str = "",
     ) -> None:
-        """The plan's command is that of every spider, without `crawl` and its name."""
+        """The plan's command is that of every spider, without `crawl` and its name. `only`: the one that is wanted."""
         super().__init__(config, plan, show_line)
         for worker in self.workers:
             worker.state = "idle"
-        self._spiders = list(spiders)
+        self._spiders = [only] if only else list(spiders)
         """That are not given up, the one first for which a process was started longest ago."""
         self._named = set(spiders)
         """Those of the project, and others of whose jobs it was said that nobody works at them."""

@@ -96,7 +96,7 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
         assert re.search(r"Worker \d \(tree\) makes room for patient_tree", working.said)
         assert "open" in jobs(mongodb).values(), "the large one goes on meanwhile"
         process.terminate()
-        assert await working.end(process) == 130, working.said
+        assert await working.end(process) == 143, working.said
     working.check_nothing_runs()
 
 
@@ -124,7 +124,7 @@ async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_m
             killed.update(working.started("tree"))
         await working.until(lambda: jobs(mongodb)[job] == "finished")
         process.terminate()
-        assert await working.end(process) == 130, working.said
+        assert await working.end(process) == 143, working.said
     working.check_nothing_runs()
 
 
@@ -157,7 +157,7 @@ async def test_a_worker_that_waits_for_jobs_begins_one_when_it_comes(
             await working.until(lambda job=job: jobs(mongodb)[job] == "finished")  # type: ignore[misc]
         assert "waiting for jobs (`harvester jobs submit`), until it is stopped" in working.said
         process.terminate()
-        assert await working.end(process) == 130, working.said
+        assert await working.end(process) == 143, working.said
     assert records(mongodb) == tree.records()
     working.check_nothing_runs()
 
@@ -172,7 +172,7 @@ async def test_a_signal_drains_all_and_the_same_command_goes_on(working: Working
         await working.until(lambda: working.said.count("Closing spider (shutdown)") == 2)
         tree.goes_on.set()
         other.goes_on.set()
-        assert await working.end(process) == 130, working.said
+        assert await working.end(process) == 143, working.said
         assert working.said.count("Spider closed (shutdown)") == 2
         working.check_nothing_runs()
         assert "waiting" in states(mongodb) or "active" in states(mongodb)
@@ -309,7 +309,7 @@ async def test_a_schedule_whose_items_cannot_be_read_stops_no_spider(
         process = await working.work("--processes", "2")
         await working.until(lambda: jobs(mongodb)[job] == "finished")
         process.terminate()
-        assert await working.end(process) == 130, working.said
+        assert await working.end(process) == 143, working.said
         assert records(mongodb) == tree.records()
     assert working.said.count("could not be begun: FileNotFoundError: ") == 1
     assert jobs(mongodb) == {job: "finished"}, "nothing is left of the one that could not be begun"
@@ -318,6 +318,18 @@ async def test_a_schedule_whose_items_cannot_be_read_stops_no_spider(
 async def test_without_open_jobs_it_ends(working: Working) -> None:
     assert await working.end(await working.work()) == FINISHED
     assert "No open job has anything to do. HARVESTER_IDLE_SECONDS=-1 has workers stay" in working.said
+
+
+async def test_a_spider_that_needs_arguments_has_them_from_its_open_jobs(
+    working: Working, mongodb: Database[Document]
+) -> None:
+    async with Tree(3) as tree, Tree(3) as other:
+        await working.submit("tree", tree, 1)
+        left = await working.submit("patient_tree", other, 1)
+        assert await working.end(await working.work("tree")) == FINISHED, working.said
+        assert jobs(mongodb)[left] == "open"
+        assert set(jobs(mongodb).values()) == {"open", "finished"}
+        assert not other.arrivals
 
 
 async def test_arguments_are_those_of_a_spider(working: Working) -> None:
