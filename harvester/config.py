@@ -149,6 +149,8 @@ class Config(BaseSettings):
     """How often a request is handed out again whose worker died, before it is a dead letter."""
     idle_seconds: float = Field(0.0, ge=-1)
     """How long a worker that finds no work waits for more before it ends. 0: not at all. -1: for ever."""
+    unreachable_seconds: float = Field(120.0, ge=-1)
+    """How long a run goes on whose hosts cannot be reached and have never answered it. -1: for ever."""
     parked_seconds: float = Field(1800.0, ge=-1)
     """How long a site may be left alone before a run ends that has nothing else to do. -1: for ever."""
     deferred_seconds: float = Field(60.0, ge=-1)

@@ -118,6 +118,7 @@ EXTENSIONS = {
     "harvester.publish.extension.Publishing": 525,  # only where HARVESTER_PUBLISH_FILE is set
     "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
     "harvester.dashboard.live.LiveView": 600,
+    "harvester.download.reachability.Reachability": 625,
     "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`
     "harvester.worker.metrics.WorkerMetrics": 675,  # only where HARVESTER_METRICS_PORT is set
     "scrapy.extensions.corestats.CoreStats": 0,

@@ -67,6 +67,8 @@ class Site:
 
     robots = Answer(404, b"", kind="text/plain")
     """What /robots.txt says."""
+    port = 0
+    """Where it listens; 0: at a free one."""
 
     def __init__(self, answers: Mapping[str, list[Answer]] | None = None) -> None:
         self.answers = answers or {}
@@ -79,7 +81,7 @@ class Site:
         self.url = self.name = ""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.name = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         self.url = f"http://{self.name}"
         return self
