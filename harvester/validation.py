@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-
-from pydantic import AfterValidator
-from pydantic_core import ErrorDetails
+from typing import TYPE_CHECKING
 
 from harvester.exceptions import UsageError
+
+if TYPE_CHECKING:  # the command line needs this module without pydantic
+    from pydantic import AfterValidator
+    from pydantic_core import ErrorDetails
 
 MOST_NUMBER = 1_000_000_000
 """Of items or looks, or a priority, that one may ask for: it stands in a job, and MongoDB's numbers have an end."""
 
 
-def said_of(error: ErrorDetails) -> str:
+def said_of(error: "ErrorDetails") -> str:
     """One fault that pydantic found, without its word for where that was."""
     return error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
 
@@ -23,7 +25,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def read_by(read: Callable[[str], object]) -> AfterValidator:
+def read_by(read: Callable[[str], object]) -> "AfterValidator":
     """For a field of pydantic: a text that `read` can read, whose UsageError says what is wrong with another."""
 
     def check(value: str) -> str:
@@ -32,5 +34,7 @@ def read_by(read: Callable[[str], object]) -> AfterValidator:
         except UsageError as error:
             raise ValueError(str(error)) from None
         return value
+
+    from pydantic import AfterValidator
 
     return AfterValidator(check)

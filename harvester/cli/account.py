@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harvester.cli.configured import load_config
 from harvester.cli.printing import at, new_console, parts, print_json, shown
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 
 if TYPE_CHECKING:

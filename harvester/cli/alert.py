@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 
 TITLE = "harvester: this is a test"

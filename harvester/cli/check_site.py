@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from harvester.cli.completing import site_names
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 from harvester.validation import did_you_mean
 

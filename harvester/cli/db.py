@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 
 db = typer.Typer(help="MongoDB for other programs: a notebook, Compass, mongosh.", invoke_without_command=True)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 
 
 def deploy_command(

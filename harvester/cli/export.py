@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 
 if TYPE_CHECKING:

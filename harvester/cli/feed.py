@@ -3,13 +3,16 @@
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from harvester.cli.completing import spider_names
-from harvester.config import Config, load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
+
+if TYPE_CHECKING:
+    from harvester.config import Config
 
 BATCH = 1000
 """Entries that travel together."""
@@ -56,7 +59,7 @@ def feed_command(
         raise UsageError("There is no line that can be used.")
 
 
-async def _feed(config: Config, spider: str, source: BinaryIO) -> tuple[int, int]:
+async def _feed(config: "Config", spider: str, source: BinaryIO) -> tuple[int, int]:
     """How many entries were pushed, and how many lines were left out."""
     from harvester.frontier.start_list import StartList
     from harvester.stores.redis import connect

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.configured import load_config
 from harvester.cli.pairs import pairs
-from harvester.config import load_config
 from harvester.exceptions import ServiceError
 
 flow = typer.Typer(help="Recorded browser flows: look at one, and try it.", no_args_is_help=True)

@@ -9,12 +9,13 @@ import typer
 
 from harvester.cli.asking import confirm
 from harvester.cli.completing import spider_names
+from harvester.cli.configured import load_config
 from harvester.cli.jobs import Json, Limit
 from harvester.cli.printing import print_json
-from harvester.config import Config, load_config
 from harvester.exceptions import UsageError
 
 if TYPE_CHECKING:
+    from harvester.config import Config
     from harvester.jobs.service import JobReport
 
 frontier = typer.Typer(help="What waits to be fetched, and what became of it.", no_args_is_help=True)
@@ -53,7 +54,7 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
         views.print_jobs(spider, jobs)
 
 
-async def _open_jobs(config: Config, spider: str) -> "list[JobReport]":
+async def _open_jobs(config: "Config", spider: str) -> "list[JobReport]":
     """Paused ones are among them."""
     from harvester.jobs.documents import JobState
     from harvester.jobs.service import job_service

@@ -13,10 +13,10 @@ import typer
 from harvester.cli import remote
 from harvester.cli.asking import confirm
 from harvester.cli.completing import spider_names
+from harvester.cli.configured import load_config
 from harvester.cli.export import EscapeFormulas, Excel, Schema, csv_options, opened_postgres, say_rejected
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
-from harvester.config import load_config
 from harvester.exceptions import JobConflict, UsageError
 from harvester.validation import MOST_NUMBER
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 from scrapy.http import TextResponse
 
+from harvester.cli.configured import load_config
 from harvester.cli.one_page import check_address, fetch, write
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.outcomes import Outcome
 from harvester.parsers.counties.recognise import address_of_records, recognise

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 from harvester.formatting import shown as shown  # for all that print
-from harvester.wire import OnTheWire
 
 WIDE = 1_000_000
 """Columns, for tables that are not to be cut or wrapped."""
@@ -27,7 +26,7 @@ def print_json(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
-        hidden = value.HIDDEN if isinstance(value, OnTheWire) else frozenset()
+        hidden: frozenset[str] = getattr(value, "HIDDEN", frozenset())
         value = {name: part for name, part in msgspec.structs.asdict(value).items() if name not in hidden}
     if is_dataclass(value) and not isinstance(value, type):
         value = {each.name: getattr(value, each.name) for each in fields(value)}

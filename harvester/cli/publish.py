@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harvester.cli.configured import load_config
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
-from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.formatting import counted
 from harvester.masking import mask
@@ -18,6 +18,7 @@ from harvester.masking import mask
 if TYPE_CHECKING:
     from pymongo.asynchronous.database import AsyncDatabase
 
+    from harvester.config import Config
     from harvester.publish.admin import Status
     from harvester.publish.sinks import Sinks
 
@@ -191,7 +192,7 @@ def _configured() -> "tuple[Config, Sinks]":
 
 
 @contextlib.asynccontextmanager
-async def _database(config: Config) -> "AsyncIterator[AsyncDatabase[dict[str, Any]]]":
+async def _database(config: "Config") -> "AsyncIterator[AsyncDatabase[dict[str, Any]]]":
     """Raises ServiceError when it fails."""
     from pymongo.errors import PyMongoError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
     from harvester.client.access import Access

@@ -1,12 +1,15 @@
 """The command `harvester report`: pictures of what was harvested, each on one HTML page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harvester.config import Config, load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
+
+if TYPE_CHECKING:
+    from harvester.config import Config
 
 HASHTAGS = "hashtags"
 """What is drawn instead of a whole harvest."""
@@ -45,7 +48,7 @@ def report_command(
     print(write_report(config, job, out))
 
 
-def _config(database: str) -> Config:
+def _config(database: str) -> "Config":
     """Raises UsageError when `database` is no name of one."""
     from pydantic import ValidationError
 
@@ -53,6 +56,6 @@ def _config(database: str) -> Config:
     if not database:
         return config
     try:
-        return Config.model_validate(config.model_dump() | {"database": database})
+        return type(config).model_validate(config.model_dump() | {"database": database})
     except ValidationError:
         raise UsageError(f"--database: {database!r} is no name of a database.") from None

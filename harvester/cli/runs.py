@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from harvester.cli.completing import spider_names
+from harvester.cli.configured import load_config
 from harvester.cli.printing import at, new_console, new_table, parts, print_json, shown
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.formatting import duration, typed_arguments
 
@@ -86,7 +86,9 @@ def show_command(run: Run = "", as_json: Json = False) -> None:
         console.print(f"  {shown(arguments, MOST_SENTENCES)}")
     if found.get("message"):
         console.print(f"\n{shown(found['message'], MOST_SENTENCES)}")
-    console.print(f"\nrecords: {parts(found.get('counts') or {}) or 'none'}")
+    # A process that was killed wrote down its counts for the last time then; what it stored later is in MongoDB.
+    until = f" until {at(found['heartbeat_at'])}, its last sign" if found["state"] == "lost" else ""
+    console.print(f"\nrecords{until}: {parts(found.get('counts') or {}) or 'none'}")
     if rejected := found.get("rejected"):
         console.print(f"rejected: {parts(rejected)}")
     for kind, states in (found.get("items") or {}).items():

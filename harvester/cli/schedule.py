@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from harvester.cli.completing import spider_names
+from harvester.cli.configured import load_config
 from harvester.cli.jobs import Json, one_of, tell
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.validation import MOST_NUMBER
 

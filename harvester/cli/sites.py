@@ -7,7 +7,7 @@ import typer
 
 from harvester.cli.check_site import check_command
 from harvester.cli.completing import site_names
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 from harvester.validation import did_you_mean
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from harvester.cli.configured import load_config
 from harvester.cli.jobs import one_of, tell
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick

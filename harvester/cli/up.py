@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harvester import logs
-from harvester.config import load_config
+from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 
 NEEDS = ("fastapi", "nicegui", "sse_starlette", "uvicorn")

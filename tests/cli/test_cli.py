@@ -256,3 +256,10 @@ def test_completion_installs_itself(tmp_path: Path) -> None:
     )
     assert "completion installed" in installed.stdout, installed.stderr
     assert "harvester" in (tmp_path / ".bashrc").read_text()
+
+
+def test_help_and_completion_load_neither_scrapy_nor_what_reads_the_settings() -> None:
+    heavy = {"scrapy", "twisted", "pydantic", "pymongo", "pyarrow", "lxml"}
+    code = f"import harvester.cli.app, sys; print(*sorted({heavy!r} & sys.modules.keys()))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == []
