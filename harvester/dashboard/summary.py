@@ -161,7 +161,7 @@ def _pace(stats: Stats, progress: Progress) -> str:
 
 def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for items in progress.items:
-        stages = ", ".join(f"{count:,} {spaced(stage)}" for stage, count in items.by_stage.items())
+        stages = ", ".join(f"{spaced(stage)}: {count:,}" for stage, count in items.by_stage.items())
         yield plural(items.kind), f"{items.done:,} of {items.total:,}" + (f" ({stages})" if stages else "")
     earlier, removed = below(stats, "harvester/records/seen_again"), below(stats, "harvester/consent/removed")
     new = {kind: count - earlier.get(kind, 0) - removed.get(kind, 0) for kind, count in progress.records.items()}

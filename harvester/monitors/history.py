@@ -166,9 +166,11 @@ class RunHistory:
         return stored
 
     async def _beat(self) -> None:
+        pause_s = 1.0  # short runs, too, leave their counts when they are killed
         while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await asyncio.sleep(pause_s)
             await self._save()
+            pause_s = min(2 * pause_s, HEARTBEAT_SECONDS)
 
     async def _save(self) -> None:
         document = self.document()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from harvester import logs
 from harvester.exceptions import ServiceError, StateGone
 from harvester.stores.private_files import close_folder, forbid_writing, make_closed, open_closed
 from harvester.stores.servers.binaries import find_binary
@@ -144,6 +145,8 @@ def _start_supervisor(server: Server, folder: Path) -> socket.socket:
             start_new_session=True,
             creationflags=windows_flags,
         )
+    if sys.stderr and sys.stderr.isatty():  # it takes seconds, in which a person would see nothing
+        logs.say(f"Starting a private {server.name} in {folder.parent} ...")
     threading.Thread(target=supervisor.wait, daemon=True).start()  # or it would stay as a zombie
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
