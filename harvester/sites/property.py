@@ -53,6 +53,8 @@ class PropertyRecords(Part):
     """A known `parcel`, and fields of its records with what they say: `harvester sites check` compares them."""
     checked: date | None = None
     """When a known parcel was fetched here and was as expected. None: nobody has checked that the site is as said."""
+    changed: date | None = None
+    """Since when the site shows things otherwise on purpose: what control parcels said before is forgotten."""
     notes: str = Field("", max_length=500)
 
     @field_validator("fips", mode="before")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from harvester.exceptions import ParseError
 from harvester.items.property import CountyRecord
 from harvester.parsers.counties import values
-from harvester.parsers.counties.facts import Distribution, Facts, parcels_of
+from harvester.parsers.counties.facts import Distribution, Facts, digests, parcels_of
 
 Signature = frozenset[str]
 """Labels of a page, and of those with a value what kind of value it is: `Total`, `Total (a number)`."""
@@ -38,6 +38,8 @@ CONTROL_EVERY = 12
 """Pages that are stored until a control parcel is asked for again."""
 MAX_UNPROVEN = 20
 """Pages that are stored since a control parcel was as before; no other one is until then."""
+UNASKED = "no control parcel was asked for yet"
+"""Of a process that has stored nothing yet."""
 MAX_CONTROLS = 3
 """Parcels, by turns."""
 _is_said = re.compile("[^\\W0]").search
@@ -82,7 +84,17 @@ class Known(NamedTuple):
 
     parcel_id: str
     look: Signature
-    facts: Facts
+    digests: Facts
+    """Of its facts."""
+    facts: Facts = {}  # noqa: RUF012
+    """The facts themselves; empty when another process has stored it."""
+    is_old: bool = False
+    """True if that was days ago."""
+
+    @classmethod
+    def of(cls, parcel_id: str, look: Signature, facts: Facts) -> "Known":
+        """That of a card that was read just now."""
+        return cls(parcel_id, look, digests(facts), facts)
 
 
 class Controls:
@@ -99,8 +111,10 @@ class Controls:
         """How many were stored before those."""
         self._asked = 0
         """How many were stored when a control parcel was asked for last."""
-        self._changed: Known | None = None
-        """The control parcel that was not as before, until another one tells whether the site has changed."""
+        self._changed: dict[str, Known] = {}
+        """Control parcels that were not as before, until another one tells whether the site has changed."""
+        self.is_kept = False
+        """True if those that there are were kept for other processes."""
         self.doubt = ""
         """What was said of the values of control parcels that were not as before; until one is."""
 
@@ -112,6 +126,20 @@ class Controls:
     def unproven(self) -> list[str]:
         """Parcels that were stored since a control parcel was as before."""
         return [parcel_id for parcel_id, _ in self._unproven]
+
+    @property
+    def known(self) -> list[Known]:
+        """The control parcels."""
+        return [*self._known.values()]
+
+    @classmethod
+    def begun_with(cls, known: Iterable[Known]) -> "Controls":
+        """Those of a process before or of a job before: nothing is stored until one of them was asked for."""
+        controls = cls()
+        controls._known = {each.parcel_id: each for each in known}
+        if controls._known:
+            controls.doubt = UNASKED
+        return controls
 
     @property
     def is_due(self) -> bool:
@@ -126,9 +154,9 @@ class Controls:
             return f"{len(self._unproven)} were stored since"
         return self._spread.why_strange(facts)
 
-    def next(self, other_than: str = "") -> Known | None:
-        """The control parcel whose turn it is."""
-        known = [each for each in self._known.values() if each.parcel_id != other_than]
+    def next(self, *other_than: str) -> Known | None:
+        """The control parcel whose turn it is, if there is another one than these."""
+        known = [each for each in self._known.values() if each.parcel_id not in other_than]
         self._turn += 1
         self._asked = self.stored
         return known[self._turn % len(known)] if known else None
@@ -137,21 +165,24 @@ class Controls:
         """Takes note of a page that is stored."""
         if len(self._known) < MAX_CONTROLS:
             self._known.setdefault(page.parcel_id, page)
+            self.is_kept = False
         self._spread.store(page.facts)
         self._unproven.append((page.parcel_id, page.facts))
         if self.stored <= LEARNT:
             self._spread.learn([page.facts])
 
-    def are_as_before(self, until: int) -> None:
+    def are_as_before(self, now: Known, until: int) -> None:
         """A control parcel is; when it was asked for, so many pages were stored."""
         self.doubt = ""
+        if (before := self._known.get(now.parcel_id)) and before.is_old:
+            self._known[now.parcel_id], self.is_kept = now, False
         right = self._unproven[: max(0, until - self._proven)]
         self._spread.learn(facts for at, (_, facts) in enumerate(right, self._proven) if at >= LEARNT)
         del self._unproven[: len(right)]
         self._proven += len(right)
         if self._changed:
-            self._known[self._changed.parcel_id] = self._changed
-            self._changed = None
+            self._known |= self._changed
+            self._changed, self.is_kept = {}, False
 
     def allow(self, facts: Facts) -> None:
         """A page was strange, and the control parcels are as before."""
@@ -159,11 +190,11 @@ class Controls:
 
     def is_changed(self, page: Known) -> None:
         """A control parcel is not as before; another one will tell whether the site has changed."""
-        self._changed = page
+        self._changed[page.parcel_id] = page
 
     def have_changed(self, said: str) -> None:
         """Control parcels are not as before."""
-        self.doubt, self._changed = said, None
+        self.doubt, self._changed = said, {}
 
 
 class Pages:
@@ -203,7 +234,7 @@ class Pages:
         self._last.update(dict.fromkeys(self._had if is_right else page, self._read))
         if len(page) > len(self.shown):
             self.witness, self.shown, self.facts = parcel_id, page, facts or {}
-        self.controls.store(Known(parcel_id, page, facts or {}))
+        self.controls.store(Known.of(parcel_id, page, facts or {}))
         return new if is_known else []
 
     def has_changed(self, said: str, lost: Signature) -> None:

@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from hashlib import blake2s
 from typing import Any
 
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
@@ -60,19 +61,34 @@ def facts_of(records: Iterable[CountyRecord]) -> dict[str, str]:
     return found
 
 
-def different(before: Facts, now: Facts) -> dict[str, str]:
-    """Fields of which a fact is gone or another one -> what was there and what is; facts that are new are none."""
+def digests(facts: Facts) -> dict[str, str]:
+    """Of the values. So they go along with requests and are kept: no fact about anybody is in them."""
+    return {name: blake2s(value.encode(), digest_size=6).hexdigest() for name, value in facts.items()}
+
+
+def different(before: Facts, now: Facts, shown_before: Facts | None = None, *, is_old: bool = False) -> dict[str, str]:
+    """Fields of which a fact is gone or another one -> what was there and what is; facts that are new are none.
+
+    `before`: digests. `shown_before`: the facts themselves, if they are known. `is_old`: a newer roll may have come.
+    """
     found: dict[str, str] = {}
-    for name, value in before.items():
-        if (shown := now.get(name)) is None or _cut(shown) != _cut(value):
-            is_now = "nothing" if shown is None else repr(_cut(shown))
-            found.setdefault(name.partition(" ")[0], f"{name}: {_cut(value)!r} before, {is_now} now")
+    known, shown = shown_before or {}, digests(now)
+    for name, digest in before.items():
+        field, _, of = name.partition(" ")
+        if shown.get(name) == digest or (is_old and (field == "tax_year" or _is_outdated(of, name, now))):
+            continue
+        was = repr(_cut(known[name])) if name in known else "another value"
+        is_now = repr(_cut(now[name])) if name in now else "nothing"
+        found.setdefault(field, f"{name}: {was} before, {is_now} now")
     return found
 
 
-def cut(facts: Facts) -> dict[str, str]:
-    """As they go along with a request."""
-    return {name: _cut(value) for name, value in facts.items()}
+def _is_outdated(of: str, name: str, now: Facts) -> bool:
+    """True for a fact of a year that is gone where the page has the same of a later one."""
+    field = name.partition(" ")[0]
+    return (
+        name not in now and of[:4].isdecimal() and any(other > name for other in now if other.startswith(f"{field} "))
+    )
 
 
 def sample(facts: Facts) -> dict[str, str]:

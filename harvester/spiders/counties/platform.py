@@ -11,6 +11,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester.config import load_config
 from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
@@ -22,6 +23,7 @@ from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments, mangled
+from harvester.spiders.counties.controls import ControlStore
 from harvester.spiders.counties.witness import Witnesses
 from harvester.spiders.job import JobSpider, errback
 from harvester.validation import did_you_mean
@@ -196,11 +198,11 @@ class PlatformSpider(JobSpider, ABC):
     @cached_property
     def witnesses(self) -> Witnesses:
         """Of platforms that show a card for each parcel."""
-        return Witnesses(self.crawler.stats)
+        return Witnesses(self.crawler.stats, ControlStore(load_config()))
 
     def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> Said:
         """What becomes of a card in doubt when its witness is not there: it is asked for again, with another one."""
-        self.witnesses.forget(page)
+        self.witnesses.forget(page, parcel_id)
         said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is not there now"
         return Said(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
 
