@@ -263,7 +263,7 @@ def test_what_is_known_of_a_job_is_not_known_of_another_and_begins_anew_when_the
     assert asked
     assert asked[1][0] == pid
     assert ask(crawl.witnesses, page("another"), pid, strange, None) is None
-    crawl.witnesses.forget(page())
+    crawl.witnesses.forget(page(), asked[0])
     assert ask(crawl.witnesses, page(), pid, strange, None) is None
 
 
