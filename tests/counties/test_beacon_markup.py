@@ -176,6 +176,12 @@ def test_names_that_other_ids_tell_are_a_changed_layout() -> None:
         read(report(("Owners", '<span id="ctlBodyPane_ctl01_ctl01_lblWho">MUSTER ROLF</span>')))
 
 
+def test_a_note_beside_a_value_is_no_part_of_it() -> None:
+    said = 'RESIDENTIAL <span class="important-note">(Note: not for zoning (see the map).)</span>'
+    found = parcel(report(("Owner", ALL_OWNERS), parcel=(*PARCEL, ("Tax Classification", said))))
+    assert found.use_code == "RESIDENTIAL"
+
+
 # Values ---------------------------------------------------------------------------------------------------------
 
 COLUMNS = [

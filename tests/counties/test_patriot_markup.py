@@ -174,3 +174,11 @@ def test_a_card_without_a_parcel_is_none_and_one_without_its_account_is_a_change
     assert patriot.read_card(blank) is None
     with pytest.raises(ParseError, match="lacks: Property Account Number"):
         patriot.read_card(card().replace(b"Property Account Number", b"Account"))
+
+
+@pytest.mark.parametrize(("shown", "is_known"), [("8", True), ("0", False), ("25-084", False)])
+def test_a_town_whose_cards_do_not_show_the_account_is_told_from_another_parcels_card(
+    shown: str, is_known: bool
+) -> None:
+    assert ("the card is that of" in patriot.why_other("7", shown)) == is_known
+    assert shown in patriot.why_other("7", shown)

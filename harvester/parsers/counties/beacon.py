@@ -23,6 +23,8 @@ KEY = "{0}"
 """Stands in the address of reports for a parcel's number."""
 REPORT = 4
 """The type of pages that are reports."""
+NOTE = "important-note"
+"""Class of what is said about a value beside it."""
 TAX_YEAR, VALUES = "Tax Year", "Values"
 """Columns of a table that has its years above: the year, and what stands there in full, `2025 Working Values`."""
 _config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
@@ -144,6 +146,8 @@ def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElem
         return
     for at in range(0, len(row) - 1, 2):
         label = label_of(row[at])
+        for note in [each for each in row[at + 1].iterdescendants() if has_class(each, NOTE)]:
+            note.drop_tree()
         lines = [said for line in lines_of(row[at + 1]) if (said := _note("", line))]
         if not label and blocks[-1]:
             blocks[-1][-1][1].extend(lines)

@@ -89,6 +89,13 @@ def is_account(text: str) -> bool:
     return bool(_is_account(text))
 
 
+def why_other(asked: str, shown: str) -> str:
+    """Why a card is not taken for that of the account that was asked for."""
+    if not shown.strip("0") or not is_account(shown):
+        return f"the account {asked} was asked for, and the card shows none by which it could be known, but {shown}"
+    return f"the account {asked} was asked for, and the card is that of {shown}"
+
+
 def read_card(body: bytes) -> ParcelPage | None:
     """What the card says; None when it is that of no parcel. Raises ParseError when it lacks what each has."""
     sections = _sections(read_page(body)) if body.strip() else []

@@ -81,7 +81,7 @@ class PatriotSpider(SessionSpider):
         elif card is None:
             yield from self.nothing(response, wanted, jurisdiction)
         elif not is_wanted:
-            raise ParseError(f"the account {wanted.key} was asked for, and the card is that of {card.parcel_id}")
+            raise ParseError(parse.why_other(wanted.key, card.parcel_id))
         else:
             found = records_of(card, jurisdiction.source, self.provenance(response))
             yield from self.checked(response, wanted, wanted.key, signature(card), found)
