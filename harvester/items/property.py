@@ -192,3 +192,15 @@ class TaxBill(CountyRecord, frozen=True, kw_only=True):
             return []
         path = f"{self.jurisdiction}/tax_bills/{self.bill}/{quote(self.parcel_id, safe='')}.pdf"
         return [Media(self.pdf_url, path, "bill")]
+
+
+READ_FIELDS = frozenset(
+    [
+        *(field for kind in (Property, Assessment, Sale) for field in kind.__struct_fields__),
+        *("co_owner", "mailing_city", "mailing_state", "mailing_zip"),
+    ]
+).difference(
+    CountyRecord.__struct_fields__,
+    ("situs_parts", "others", "roll", "stage", "currency", "transfer"),
+) | {"parcel_id"}
+"""What a label of a page may say: fields, and parts of them."""

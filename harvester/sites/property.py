@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from harvester.items.property import READ_FIELDS
 from harvester.sites.part import Part
 from harvester.sites.states import STATES, State
 from harvester.validation import did_you_mean
@@ -27,6 +28,8 @@ PARAMETERS: Mapping[Platform, tuple[str, ...]] = {
     "vgsi": (),
 }
 """What a platform may be told beside the address; spelt as the platform's own addresses spell it."""
+IGNORED = "ignored"
+"""Stands in place of a field for labels that are known, and that no field is read from."""
 _is_fips = re.compile(r"[0-9]{2}|[0-9]{5}|[0-9]{10}").fullmatch
 _is_address = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?").fullmatch
 _acceptance = re.compile(r"accepted by \S.* on (\d{4}-\d{2}-\d{2})").fullmatch
@@ -51,6 +54,9 @@ class PropertyRecords(Part):
     """Where the jurisdiction offers all its records as a file, which is better than to ask for each."""
     check: dict[str, str | int | float] = Field(default_factory=dict)
     """A known `parcel`, and fields of its records with what they say: `harvester sites check` compares them."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """What the site calls fields, where harvester does not know it: `"Site Loc." = "situs_address"`, or with the title
+    of a section before it, `"Parcel: Loc." = "situs_address"`. A label that is to be left alone is `"ignored"`."""
     checked: date | None = None
     """When a known parcel was fetched here and was as expected. None: nobody has checked that the site is as said."""
     changed: date | None = None
@@ -93,6 +99,15 @@ class PropertyRecords(Part):
         parcel = value.get("parcel", "")
         if value and not (isinstance(parcel, str) and parcel.strip()):
             raise ValueError("name a known parcel, in quotes: { parcel = '007', situs_address = '1 MAIN ST' }")
+        return value
+
+    @field_validator("labels")
+    @classmethod
+    def _known_fields(cls, value: dict[str, str]) -> dict[str, str]:
+        for label, field in value.items():
+            if field not in READ_FIELDS and field != IGNORED:
+                near = did_you_mean(field, READ_FIELDS) or "; write the name of a field of a record, or 'ignored'"
+                raise ValueError(f"{label!r} cannot mean {field!r}{near}")
         return value
 
     @field_validator("disclaimer")

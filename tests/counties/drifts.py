@@ -32,7 +32,7 @@ IASWORLD: Told = [
     ({"Sale Date": "Sale Price", "Sale Price": "Sale Date"}, "lacks 'Sales, column "),
     ({'id="Sales"': 'name="Sales"'}, "lacks 'Sales'"),
     ({'id="Annual Taxes"': 'id="Charges"'}, "and has 'Charges'"),
-    ({'class="DataletSideHeading"': 'class="Heading"'}, "no section is known to say who owns the parcel"),
+    ({'class="DataletSideHeading"': 'class="Heading"'}, "the page does not say who owns the parcel"),
 ]
 ESEARCH: Told = [
     ({">Name:<": ">Holder:<"}, "the page of the parcel lacks: Name"),
@@ -85,7 +85,7 @@ BEACON: Told = [
     ({">Property Use Code<": ">Use of Land<"}, "lacks 'Parcel Summary: Property Use Code', and has"),
     ({">Just (Market) Value<": ">Just and Assessed Value<"}, "Just (Market) Value"),
     ({"2025 Working Values": "Working Values"}, "lacks"),
-    ({">Valuation<": ">Worth<"}, "lacks 'Valuation"),
+    ({">Valuation<": ">Worth<"}, "which may say what it is worth"),
     ({">Sale Date<": ">Sale Price<", ">Sale Price<": ">Sale Date<"}, "lacks 'Sales, column "),
     ({"<th>Instrument</th>": ""}, "cells, and its header"),
     ({'"module-content"': '"content"'}, "lacks"),

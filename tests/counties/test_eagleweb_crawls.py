@@ -134,7 +134,7 @@ async def test_a_site_that_renames_a_label_in_mid_job_is_noticed_and_nothing_of_
     assert 10 < len(stored) < 26
     changed = crawls.items(outcome="layout_changed")
     assert changed
-    assert all("lacks 'Account Summary: Situs Address'" in item["reason"] for item in changed)
+    assert all("does not say where it is" in item["reason"] for item in changed)
 
 
 async def test_a_statement_is_agreed_to_only_if_the_entry_says_who_has_accepted_it(

@@ -85,14 +85,13 @@ def test_an_amount_that_cannot_be_read_is_told_beside_those_that_can() -> None:
 def test_an_amount_that_cannot_be_read_is_told_with_the_property_where_no_other_makes_a_record() -> None:
     found = of_row(TAXYEAR=2025, MARKET_VALUE="see note", ACRES="1 acre or so")
     assert of_kind(found, Assessment) == []
-    assert of_kind(found, Property)[0].unread == {
-        "market_value of 2025": "see note: it is no number",
-        "acres": "1 acre or so: it is not said in acres",
-    }
+    unread = of_kind(found, Property)[0].unread
+    assert unread["market_value of 2025"] == "see note: it is no number"
+    assert unread["acres"] == "1 acre or so: it is not said in acres"
     rows = [["2024", "$5"], ["2023", "Pending"], ["2022", "N/A"]]
     found = of_page(Section("Value History", [], ["Year", "Total"], rows))
     assert [each.tax_year for each in of_kind(found, Assessment)] == [2024]
-    assert of_kind(found, Property)[0].unread == {"total_value of 2023": "Pending: it is no number"}
+    assert of_kind(found, Property)[0].unread["total_value of 2023"] == "Pending: it is no number"
 
 
 def test_a_value_of_0_gives_way_to_one_that_says_more() -> None:
@@ -110,7 +109,7 @@ def test_an_owner_is_never_a_number_a_notice_or_an_agent() -> None:
     assert parcel.labels["mailing_address"] == "OWNER2 + MAILADDR"
     for shown in ("49301", "LOGIN TO VIEW", "CONFIDENTIAL"):
         (parcel,) = of_kind(of_row(OWNER=shown), Property)
-        assert (parcel.owner_names, parcel.unread) == ((), {"owner_names": f"{shown}: it is no name"})
+        assert (parcel.owner_names, parcel.unread["owner_names"]) == ((), f"{shown}: it is no name")
 
 
 def test_an_amount_or_a_day_of_a_bill_that_cannot_be_read_is_kept_with_its_reason() -> None:

@@ -252,6 +252,9 @@ def truth_of(parcel: Parcel, jurisdiction: str) -> Iterable[tuple[str, str, Docu
                 "zoning": parcel.zone,
                 "acres": float(parcel.acres.replace(",", "")),
                 "year_built": main.year if main else None,
+                "unread": {}
+                if parcel.location
+                else {"situs_address": "nothing beside 'Location': the page shows none"},
                 "others": _known(others),
             }
         )

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
 
@@ -159,7 +160,8 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
         told = [each for each in described if each.name in to_be_told or each.name not in row]
         begin = b'{"fields":%b,"features":[{"attributes":' % _encode(told)
         layout.read(row, b"%b%b}]}" % (begin, bytes(attributes)), provenance, found)
-    return found
+    found.empty = layout.parts
+    return contract.explain(found)
 
 
 def cannot_page(body: bytes) -> bool:

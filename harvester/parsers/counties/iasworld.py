@@ -22,6 +22,7 @@ from harvester.parsers.counties.html import (
     read_page,
     text_of,
 )
+from harvester.parsers.counties.labels import plain
 from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import ParcelPage, Section
 
@@ -43,6 +44,13 @@ _banner = re.compile(
     r"\s*(?:PARID|PARCEL ID|PARCEL NUMBER|PARCEL NO\.?|PARCEL|PID|PIN)\s*:(.*)", re.IGNORECASE
 ).fullmatch
 _MARKS = f"{whitespace}*"
+_PLACES = ("CITYSTATEZIP", "CITYSTATEZIPCODE", "CITYSTATEANDZIP", "CITYANDZIPCODE", "CITYZIPCODE", "CITYZIP")
+_place = re.compile(r"(.*?[A-Za-z])\.?,?(?:\s+(?:[A-Z]{2}),?)?\s+(\d{5}(?:[- ]?\d{4})?)").fullmatch
+_year = re.compile(r"\b(?:19|20)\d\d\b").search
+_is_of_owners = re.compile(r"(?!.*(?:history|previous|prior|former)).*\bowners?\b", re.IGNORECASE).match
+_is_of_place = re.compile(r"(?!.*\b(?:mail|owner|e-?mail)).*\b(?:address|situs|location)\b", re.IGNORECASE).match
+_is_of_house = re.compile(r"\d+\w?\s+.*[A-Za-z]{2}").match
+_is_of_mail = re.compile("mail|owner|taxpayer|alternate|billing|tax", re.IGNORECASE).search
 _is_address = re.compile(r"https?://[^\s]+").fullmatch
 
 
@@ -185,9 +193,27 @@ def _address_in(row: HtmlElement) -> str:
     return ""
 
 
+def _banner_address(page: HtmlElement) -> list[Section]:
+    """The address in the banner, behind the owner's name, of a page that shows it nowhere else."""
+    shown = [text_of(cell) for cell in page.iter("td") if has_class(cell, "DataletHeaderBottom")]
+    addresses = [text for text in shown[1:2] if _is_of_house(text)]
+    return [Section("Banner", [("Address", addresses)], means={"Address": "ADDRESS"})] if addresses else []
+
+
+def _year_of(sections: Iterable[Section]) -> int:
+    """The year that titles of sections name, as `2025 Tax Status`, where it is one; the form has that of the roll to
+    come on some sites."""
+    years = {int(found[0]) for section in sections if (found := _year(section.title))}
+    return years.pop() if len(years) == 1 else 0
+
+
 def _mode_of(url: str) -> str:
-    query = {name.lower(): found[0] for name, found in parse_qs(urlsplit(url).query).items()}
-    return query.get("mode", "").lower()
+    return _query(url, "mode").lower()
+
+
+def _query(url: str, name: str) -> str:
+    query = {each.lower(): found[0] for each, found in parse_qs(urlsplit(url).query).items()}
+    return query.get(name, "")
 
 
 def _parcel_id(page: HtmlElement) -> str:
@@ -212,7 +238,11 @@ def _datalet(page: HtmlElement, url: str) -> ParcelPage:
     if not parcel_id:
         raise ParseError("the datalet has no banner PARID")
     sections = [found for table in _tables_of(page, parcel_id) if (found := _section(table))]
-    year = values.year(_hidden(page).get("hdTaxYear", "")) or 0
+    if not any(_is_of_place(label) for section in sections for label, _ in section.pairs):
+        sections += _banner_address(page)
+    year = (
+        _year_of(sections) or values.year(_query(url, "taxyr")) or values.year(_hidden(page).get("hdTaxYear", "")) or 0
+    )
     return ParcelPage(parcel_id, year, sections, _pdf_of(page, url))
 
 
@@ -240,7 +270,30 @@ def _section(table: HtmlElement) -> Section | None:
                 section.rows.append(found)
         else:
             _add_pairs(section, cells)
+    if _is_of_owners(section.title):
+        _turn(section)
+    _split_places(section)
     return section if section.pairs or section.rows or section.header else None
+
+
+def _turn(section: Section) -> None:
+    """Makes labels at the side of those above the lines of owners: `Current Owner`, `Co-Owner`, `Mailing Address`."""
+    for at, label in enumerate(section.header):
+        lines = dict.fromkeys(row[at] for row in section.rows if at < len(row) and row[at])
+        section.pairs.append((label, list(lines)))
+    section.header, section.rows = [], []
+
+
+def _split_places(section: Section) -> None:
+    """Makes two of the city and the ZIP code of the property that stand beside one label."""
+    if _is_of_mail(section.title):
+        return
+    for at, (label, lines) in enumerate(section.pairs):
+        if plain(label) in _PLACES and (found := _place(" ".join(lines))):
+            zip_label = f"{label} (zip)"
+            section.pairs[at : at + 1] = [(label, [found[1]]), (zip_label, [found[2]])]
+            section.means |= {label: "SITUSCITY", zip_label: "SITUSZIP"}
+            return
 
 
 def _is_header(cells: Iterable[HtmlElement]) -> bool:

@@ -427,11 +427,3 @@ def whole(name: str, label: str) -> str:
     """The label of a column whose name is cut at the tenth character, as in files of shapes; else the same."""
     is_cut = len(_prefix.sub("", name.strip())) == MAX_SHAPE_NAME and label not in ALL
     return _whole.get(label, label) if is_cut else label
-
-
-BY_JURISDICTION: Mapping[str, Mapping[str, str]] = {
-    "us-nc-gaston": {"SQFT": "LIVINGAREA"},
-    "us-ca-san-francisco": {"PROPERTYAREA": "LIVINGAREA"},
-    "us-az-pinal": {"CNTASSDVAL": "FULLCASHVALUE", "CNTTXBLVAL": "LIMITEDPROPERTYVALUE"},
-}
-"""What a label means in one place only: jurisdiction -> label -> the label that says it everywhere."""

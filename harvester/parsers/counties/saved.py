@@ -7,6 +7,7 @@ from harvester.items import Provenance
 from harvester.parsers.counties import (
     arcgis,
     beacon,
+    contract,
     devnet,
     eagleweb,
     esearch,
@@ -44,8 +45,11 @@ def read_saved(platform: str, body: bytes, source: Source, provenance: Provenanc
 
     `asked` is the parcel's number that the page is the answer to; empty: whichever the page shows.
     """
+    source = source._replace(platform=platform)
     if read := _TABLES.get(platform):
-        return read(body, source, provenance)
+        found = read(body, source, provenance)
+        contract.check(found, platform)
+        return found
     page = _PAGES[platform](body, asked, provenance.url)
     if page is None:
         raise ParseError("the page shows no parcel")

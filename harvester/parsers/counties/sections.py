@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
-from harvester.parsers.counties import labels, values
+from harvester.parsers.counties import contract, labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.labels import Label, label_of
-from harvester.parsers.counties.table import Column, Rows, Source, identity, layout_of
+from harvester.parsers.counties.synonyms import Synonyms
+from harvester.parsers.counties.table import Column, Rows, Source, UnreadLabel, identity, layout_of
 from harvester.parsers.counties.taxes import bills_of
 
 MOST_LABELS_NAMED = 30
@@ -82,10 +83,16 @@ _PERCENT = {
     "TOTALVALUE35": "ASSESSEDVALUE",
 }
 _BOARD = {"BOARDOFREVIEWTOTAL": "BOARDTOTAL", "BOARDOFREVIEWEQUALIZEDTOTAL": "ASSESSEDVALUE"}
-_MAILING_LINES = ("ADDRESS", "MAILINGADDRESS", "OWNERMAILING", "CONTACTADDRESS", "CITYSTATEZIP", "MAILING")
+_PLACES = ("CITYSTATEZIP", "CITYSTATEZIPCODE", "CITYSTATEANDZIP")
+_MAILING_LINES = ("ADDRESS", "MAILINGADDRESS", "OWNERMAILING", "CONTACTADDRESS", "MAILING", *_PLACES)
 _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
     (re.compile(words, re.IGNORECASE), meant)
     for words, meant in (
+        (
+            "(owner(ship)?|grantee) history|(previous|prior|former) owner",
+            {"OWNER": "GRANTEE", "NAME": "GRANTEE", "OWNERNAME": "GRANTEE", "DATE": "SALEDATE", "PRICE": "SALEPRICE"}
+            | {"BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE", "AMOUNT": "SALEPRICE"},
+        ),
         (
             "mailing|taxpayer",
             {**dict.fromkeys(_MAILING_LINES, "MAILINGADDRESS"), "MAILINGNAME": "TAXPAYERNAME", "NAME": "TAXPAYERNAME"}
@@ -132,11 +139,19 @@ _LINES = frozenset([*labels.OWNERS, *labels.SITUS, *labels.LEGAL, *labels.MAILIN
 """Of what is made of several lines."""
 _VALUES = frozenset(label for of in labels.ASSESSMENT.values() for label in of)
 _AMOUNTS = tuple(labels.ASSESSMENT)
+_PARTS: Mapping[str, str] = {
+    **dict.fromkeys(_VALUES, contract.VALUE),
+    **dict.fromkeys(labels.SITUS, contract.SITUS),
+    **dict.fromkeys(labels.OWNERS, contract.OWNER),
+}
+"""Label -> the part of the contract that it says."""
 _UNKNOWN, _PARCEL_ID = Label(""), Label("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_in_acres = re.compile(r"(?<![^\W\d_])(?:acres?|ac)\.?\s*$", re.IGNORECASE).search
 _is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
-_is_of_sales = re.compile("sale|transfer|conveyance|deed history", re.IGNORECASE).search
+_is_of_sales = re.compile(
+    "sale|transfer|conveyance|deed history|owner(ship)? history|(previous|prior|former) owner", re.IGNORECASE
+).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
 _book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
@@ -145,7 +160,6 @@ _is_of_parts = re.compile(
     re.IGNORECASE,
 ).search
 """Titles of sections whose values are those of parts of a parcel."""
-_DESCRIBES = ("owner_names", "situs_address", "use_code", "use_description", "legal_description")
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(ParcelPage).decode
 
@@ -213,14 +227,10 @@ def signature(page: ParcelPage) -> Signature:
 
 
 def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> Rows:
-    """The records of a parcel. Raises ParseError when nothing is known that describes it."""
+    """The records of a parcel. Raises ParseError when the page is not what its platform's contract says."""
     found = read_records(page, source, provenance)
-    if not found.rejects and not any(getattr(found.records[0], name) for name in _DESCRIBES):
-        known = [f"{section.title}: {label}" for section in page.sections for label, _ in section.pairs]
-        shown = ", ".join(known[:MOST_LABELS_NAMED]) or "no section at all"
-        raise ParseError(
-            f"no section is known to say who owns the parcel, where it is or what it is used for: there is {shown}"
-        )
+    if not found.rejects:
+        contract.check(found, source.platform)
     return found
 
 
@@ -237,10 +247,13 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     page = replace(page, sections=_own_sections(page))
     source = source._replace(parcel_id_field=page.id_label)
     raw = _encode(page)
+    page = _with_synonyms(page, source.synonyms)
     found = _at_sides(page, source, provenance, raw)
     if found.rejects:
         return found
+    _note_labels(page, found)
     unread: dict[str, str] = {}
+    left: dict[str, UnreadLabel] = {}
     for section in page.sections:
         for row in _above(section, page):
             part = layout_of(tuple(row.columns), source)
@@ -251,6 +264,8 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
             found.records += [record for record in rows.records if isinstance(record, wanted)]
             unread |= _unread_values(rows.records)
             found.rejects += rows.rejects
+            left |= rows.unread
+    found.unread |= {label: UnreadLabel(1, said.sample) for label, said in left.items()}
     if unread:
         found.records[0] = replace(found.records[0], unread={**unread, **found.records[0].unread})
     of = {**identity(source, page.parcel_id), "provenance": provenance, "raw": raw}
@@ -260,7 +275,41 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         found.rejects.append(Reject("tax_bill", str(error), page.parcel_id, raw, provenance.url))
         bills = []
     found.records = [*_merged(found.records), *bills]
-    return found
+    return contract.explain(found)
+
+
+def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
+    """The same with what its platform or its jurisdiction calls fields."""
+
+    def of(section: Section) -> Section:
+        shown = [*(label for label, _ in section.pairs), *section.header]
+        known = {label: meant for label in shown if (meant := synonyms.meaning(label, section.title)) is not None}
+        return replace(section, means={**section.means, **known}) if known else section
+
+    return replace(page, sections=[of(section) for section in page.sections])
+
+
+def _note_labels(page: ParcelPage, found: Rows) -> None:
+    """Notes labels with nothing beside them, and that lines of sales, values and taxes are read elsewhere."""
+    for section in page.sections:
+        if _is_of_taxes(section.title):
+            _forget(found, section.title)
+            continue
+        if _is_of_sales(section.title) or _is_of_values(section):
+            for label in section.header:
+                found.unread.pop(f"{section.title}: {label}", None)
+        cells = ((name, [row[at] for row in section.rows if at < len(row)]) for at, name in enumerate(section.header))
+        for label, lines in (*section.pairs, *cells):
+            if section.means.get(label) == "":
+                found.unread.pop(f"{section.title}: {label}", None)
+            if all(map(values.is_nothing, lines)) and (part := _PARTS.get(_meaning(section, label).label)):
+                found.empty.setdefault(part, label)
+
+
+def _forget(found: Rows, title: str) -> None:
+    """Takes the labels of a section from those that nobody reads."""
+    for label in [label for label in found.unread if label.startswith(f"{title}: ")]:
+        del found.unread[label]
 
 
 def _unread_values(records: Iterable[CountyRecord]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
 from harvester.parsers.counties.values import MOST_DIGITS
@@ -112,7 +113,8 @@ def _read(
     begin = b'{"columns":%b,"rows":[' % _encode(columns)
     for raw, row in rows:
         layout.read(row, b"%b%b]}" % (begin, bytes(raw)), provenance, found)
-    return found
+    found.empty = layout.parts
+    return contract.explain(found)
 
 
 def _kind_of(type_: str) -> str:

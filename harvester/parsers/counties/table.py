@@ -17,6 +17,7 @@ from harvester.parsers.counties.addresses import as_box, ends_with_place, is_pla
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.names import Line, agents_only, care_of, line_kinds
+from harvester.parsers.counties.synonyms import Synonyms, synonyms_of
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -27,6 +28,7 @@ MOST_ROWS = 10**8
 _SEVERAL = " + "
 """Between the names of columns that make one value."""
 _words = re.compile(r"[^\W_]+").findall
+_repeated = re.compile(r" \(\d{1,2}\)$").sub
 Row = Mapping[str, Any]
 
 
@@ -57,6 +59,24 @@ class Source(NamedTuple):
     fips: str
     parcel_id_field: str = ""
     """The column with the parcel's number, or several, as `swis_code + print_key_code`; empty: found by its label."""
+    platform: str = ""
+    """The software that publishes it; empty: it is not known."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """What its entry in the registry says of labels: label and field."""
+
+    @property
+    def synonyms(self) -> Synonyms:
+        """What labels mean here only."""
+        return synonyms_of(self.platform, self.jurisdiction, self.labels)
+
+
+class UnreadLabel(NamedTuple):
+    """A label, or a column, with values that no field was read from."""
+
+    times: int
+    """In so many rows, or on so many pages of a parcel each."""
+    sample: str
+    """One of its values."""
 
 
 class Rows(Struct):
@@ -74,6 +94,30 @@ class Rows(Struct):
     goes_on: bool = False
     """Whether the server says that there are more rows than it gave."""
     columns: Columns = Columns()
+    unread: dict[str, UnreadLabel] = {}
+    """Labels that nobody reads."""
+    empty: dict[str, str] = {}
+    """Field -> a label of it with nothing beside it."""
+
+    def note_unread(self, others: Mapping[str, Any]) -> None:
+        """Counts the labels of what no field of a parcel was read from; those of a table once, however many rows."""
+        for label, value in dict(_labelled(others)).items():
+            known = self.unread.get(label)
+            self.unread[label] = UnreadLabel(known.times + 1, known.sample) if known else UnreadLabel(1, value)
+
+
+def _labelled(others: Mapping[str, Any], heading: str = "") -> Iterator[tuple[str, str]]:
+    """Each label with a value; that of a table or a part of it with its heading."""
+    for label, value in others.items():
+        name = f"{heading}: {label}" if heading else label
+        if isinstance(value, dict):
+            yield from _labelled(value, name)
+        elif isinstance(value, list):
+            for row in value:
+                if isinstance(row, dict):
+                    yield from _labelled(row, name)
+        elif not values.is_nothing(value):
+            yield _repeated("", name), str(value)
 
 
 @lru_cache(maxsize=256)
@@ -90,10 +134,12 @@ class Layout:
         self._columns = {column.name: column for column in columns}
         self._by_label: dict[str, dict[int, str]] = {}
         self._by_alias: dict[str, str] = {}
-        here = labels.BY_JURISDICTION.get(source.jurisdiction, {})
+        here = source.synonyms
         for column in columns:
             label, number = column.meaning or label_of(column.name)
-            label = here.get(label, label if column.meaning else labels.whole(column.name, label))
+            if column.meaning is None:
+                known = here.meaning(column.name)
+                label, number = (labels.whole(column.name, label), number) if known is None else (known, 0)
             self._by_label.setdefault(label, {}).setdefault(number, column.name)
             if column.alias and label not in labels.ALL:
                 self._by_alias.setdefault(labels.plain(column.alias), column.name)
@@ -142,6 +188,17 @@ class Layout:
         self._sales = self._sale_columns()
 
     @property
+    def parts(self) -> dict[str, str]:
+        """Field of what each parcel should have -> a column of it, of those that the table has."""
+        values = [name for of in self._assessments.values() for names in of.values() for name in names]
+        columns = {
+            "owner_names": self._lines["owner_names"],
+            "situs_address": self._lines["situs_address"],
+            "values": values,
+        }
+        return {field: names[0] for field, names in columns.items() if names}
+
+    @property
     def id_columns(self) -> list[Column]:
         """Those that make the parcel's number."""
         return [self._columns[name] for name in self.of_parcel_id]
@@ -170,11 +227,13 @@ class Layout:
         into.parcel_ids.add(parcel_id)
         of = {**identity(self.source, parcel_id), "provenance": provenance, "raw": raw}
         try:
-            into.records += self._records(row, of, is_of_transfer if is_transfer else is_sale)
+            found = self._records(row, of, is_of_transfer if is_transfer else is_sale)
+            into.records += found
+            into.note_unread(found[0].others)
         except InvalidRecordError as error:
             into.rejects.append(Reject(Property.KIND, str(error), parcel_id, raw, provenance.url))
 
-    def _records(self, row: Row, of: dict[str, Any], is_kept: "_IsKept") -> list[CountyRecord]:
+    def _records(self, row: Row, of: dict[str, Any], is_kept: "_IsKept") -> tuple[Property, *tuple[CountyRecord, ...]]:
         used = set(self.of_parcel_id)
         reading = _Reading(row, self._columns, used)
         years = (values.year(row.get(name)) for name in self._property.get("tax_year", ()))
@@ -200,7 +259,7 @@ class Layout:
                     )
                 )
         records += self._sales_of(reading, of, is_kept)
-        return [self._property_of(reading, of, unread), *records]
+        return (self._property_of(reading, of, unread), *records)
 
     def _property_of(self, reading: "_Reading", of: dict[str, Any], unread: dict[str, str]) -> Property:
         found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
@@ -224,7 +283,8 @@ class Layout:
             shown = _place(reading, self._mailing_place)
             if not ends_with_place(mailing[-1][0], shown):
                 mailing = [*mailing, (shown, _joined(place))]
-        for field, parts in {"owner_names": owners, "legal_description": lines["legal_description"]}.items():
+        named = owners or (lines["owner_names"] if "owner_names" in found.unread else [])
+        for field, parts in {"owner_names": named, "legal_description": lines["legal_description"]}.items():
             if parts:
                 found.labels[field] = _joined(parts)
         if mailing:

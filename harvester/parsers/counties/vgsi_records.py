@@ -7,7 +7,7 @@ from typing import Any
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, Property, Sale
-from harvester.parsers.counties import labels, values
+from harvester.parsers.counties import contract, labels, values
 from harvester.parsers.counties.addresses import parts_of
 from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import Grid, Labelled
@@ -21,6 +21,8 @@ _OF_BUILDING: Mapping[str, Callable[[Any], Any]] = {
     "living_area_sqft": values.read_square_feet,
 }
 _OF_SALE = ("sale_price", "sale_date", "instrument_number", "book_and_page", "book", "page", "qualification")
+_PARTS = {contract.OWNER: "owner", contract.SITUS: "situs_address"}
+"""Part of the contract -> what it is called here."""
 _YEAR = ("VALUATIONYEAR", "YEAR", *labels.PROPERTY["tax_year"])
 _COLUMNS = {
     "": ("TOTAL", "TOTALVALUE"),
@@ -32,8 +34,19 @@ _SALE_COLUMNS: Mapping[str, tuple[str, ...]] = {"grantee": ("OWNER", *labels.SAL
 }
 
 
+def records_of(card: Card, source: Source, provenance: Provenance) -> Rows:
+    """The records of a card. Raises ParseError as `read_card` does, and when it is not what the contract says."""
+    found = read_card(card, source, provenance)
+    if not found.rejects:
+        contract.check(found, source.platform)
+    return found
+
+
 def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
-    """The records of a card. Raises ParseError when a grid has no column of the year, or of who bought."""
+    """The records of a card, or of a part of one that was staged.
+
+    Raises ParseError when a grid has no column of the year, or of who bought.
+    """
     pid = card.named("pid")
     if not pid or not is_pid(pid.text):
         raise ParseError(f"{pid.text if pid else ''!r} is no number of a parcel (PID)")
@@ -44,10 +57,19 @@ def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
         assessments = list(_assessments(reading, of))
         sales = list(_sales(reading, of))
         newest = max((each.tax_year or 0 for each in assessments), default=0)
-        found.records = [_property(reading, of, newest), *assessments, *sales]
+        parcel = _property(reading, of, newest)
+        found.records = [parcel, *assessments, *sales]
+        found.note_unread(parcel.others)
     except InvalidRecordError as error:
         found.rejects.append(Reject(Property.KIND, str(error), pid.text, encode(card), provenance.url))
-    return found
+        return found
+    found.empty = {
+        part: field.label for part, what in _PARTS.items() if (field := card.named(what)) and not field.lines
+    }
+    empty = (grid.caption or grid.id for grid in card.grids if grid.id in VALUES and not grid.rows)
+    if (name := next(empty, None)) is not None:
+        found.empty.setdefault(contract.VALUE, name)
+    return contract.explain(found)
 
 
 class _Reading:

@@ -81,7 +81,7 @@ class BeaconSpider(PlatformSpider):
         found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
         check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
         if check.is_right:
-            yield [*found.records, *found.rejects]
+            yield self.stored(found)
         if check.asks:
             yield self._report(template, *check.asks)
 

@@ -68,7 +68,7 @@ class DevnetSpider(SearchingSpider):
         found = records_of(page, jurisdiction.source, self.provenance(response))
         check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
         if check.is_right:
-            yield [*found.records, *found.rejects]
+            yield self.stored(found)
         if check.asks:
             yield self._view(jurisdiction, *check.asks)
 

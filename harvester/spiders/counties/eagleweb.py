@@ -100,7 +100,7 @@ class EaglewebSpider(SearchingSpider):
         found = records_of(page, jurisdiction.source, self.provenance(response))
         check = self.witnesses.check(response, number, signature(page), found.records, doubt)
         if check.is_right:
-            yield [*found.records, *found.rejects]
+            yield self.stored(found)
         if check.asks:
             yield self._account(jurisdiction, *check.asks)
 

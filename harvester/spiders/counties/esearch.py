@@ -176,7 +176,7 @@ class EsearchSpider(SearchingSpider):
     def _read(self, page: Response | Request, read: ParcelPage, url: str) -> list[Any]:
         provenance = replace(self.provenance(page), url=url)
         found = records_of(read, self.jurisdiction_of(page).source, provenance)
-        return [*found.records, *found.rejects]
+        return self.stored(found)
 
     # Searches ---------------------------------------------------------------------------------------------------
 

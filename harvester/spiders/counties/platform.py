@@ -17,7 +17,7 @@ from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties.sections import parse_staged
-from harvester.parsers.counties.table import Source
+from harvester.parsers.counties.table import Rows, Source
 from harvester.project import spider_loader
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
@@ -26,6 +26,7 @@ from harvester.spiders.counties.arguments import PARCEL, PropertyArguments, mang
 from harvester.spiders.counties.controls import ControlStore
 from harvester.spiders.counties.witness import Witnesses
 from harvester.spiders.job import JobSpider, errback
+from harvester.spiders.labels import note_unread_labels
 from harvester.validation import did_you_mean
 
 NO_RESULTS = "no_results"
@@ -48,7 +49,7 @@ class Jurisdiction(NamedTuple):
     def source(self) -> Source:
         """As its parsers know it."""
         field = str(self.records.parameters.get("parcel_id_field", ""))
-        return Source(self.id, self.records.fips, field)
+        return Source(self.id, self.records.fips, field, self.records.platform, tuple(self.records.labels.items()))
 
     @property
     def where(self) -> str:
@@ -205,6 +206,11 @@ class PlatformSpider(JobSpider, ABC):
         self.witnesses.forget(page, parcel_id)
         said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is not there now"
         return Said(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
+
+    def stored(self, found: Rows) -> list[Any]:
+        """What a page yields. Labels that nobody reads are counted."""
+        note_unread_labels(self.crawler.stats, {label: said.times for label, said in found.unread.items()})
+        return [*found.records, *found.rejects]
 
     def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[Said]:
         """Says of each of the parcels (id of its item, and its number) that there is none."""

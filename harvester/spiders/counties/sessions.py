@@ -85,7 +85,7 @@ class SessionSpider(SearchingSpider, ABC):
         """The records of a parcel, if its card is right, and the request that finds out whether it is."""
         check = self.witnesses.check(page, parcel_id, look, found.records, search.doubt)
         if check.is_right:
-            yield [*found.records, *found.rejects]
+            yield self.stored(found)
         if check.asks:
             parcel_id, doubt = check.asks
             yield self.begin(self.jurisdiction_of(page), search._replace(key=parcel_id, replays=0, doubt=doubt))

@@ -17,6 +17,7 @@ from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, ITEMS_OF, JOB
 from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.drift import Table
 from harvester.parsers.counties.table import Layout, Rows
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
@@ -139,6 +140,7 @@ class TableSpider(PlatformSpider):
         table = self._tables[str(response.meta[JOB])]
         note_new_labels(self.crawler.stats, table.check(read.columns))
         table.check_records(read.records)
+        contract.check(read, jurisdiction.source.platform)
         return read
 
     def parse_page(self, response: Response, page: dict[str, Any]) -> Iterator[Any]:
@@ -172,7 +174,7 @@ class TableSpider(PlatformSpider):
         """What is stored of a page. Rows without a parcel's number - streets, water - are counted."""
         if read.without_id:
             self.crawler.stats.inc_value("harvester/counties/rows_without_parcel_id", read.without_id)
-        yield [*read.records, *read.rejects]
+        yield self.stored(read)
 
     # Parcels that were named ------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from harvester.meta import EXPECTS, ITEMS, STEP
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.vgsi_records import read_card
+from harvester.parsers.counties.vgsi_records import read_card, records_of
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider
@@ -90,13 +90,13 @@ class VgsiSpider(SearchingSpider):
     def parse_parcel(self, response: Response, pid: str, doubt: list[Any] | None = None) -> Iterator[Any]:
         """The records of a card. Raises ParseError when it is none, or another parcel's, or the site has changed."""
         card, jurisdiction = parse.parse_card(response.body), self.jurisdiction_of(response)
-        read = read_card(card, jurisdiction.source, self.provenance(response))
+        read = records_of(card, jurisdiction.source, self.provenance(response))
         (shown,) = read.parcel_ids
         if int(shown) != int(pid):
             raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")
         check = self.witnesses.check(response, pid, parse.signature(card), read.records, doubt)
         if check.is_right:
-            yield [*read.records, *read.rejects]
+            yield self.stored(read)
         if check.asks:
             yield self._card(jurisdiction, *check.asks)
 

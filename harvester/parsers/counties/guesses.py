@@ -1,0 +1,156 @@
+"""Guesses which field a label that nobody reads may belong to, by its words and by what stands beside it.
+
+A guess never becomes a record: it refuses a page that lacks the field (`contract.py`), or is proposed to a person.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from harvester.parsers.counties import values
+from harvester.parsers.counties.names import Line, line_kinds
+
+
+class _Guess(NamedTuple):
+    field: str
+    words: re.Pattern[str]
+    """What the label says, in capitals, with blanks between its words."""
+    without: re.Pattern[str]
+    """What it must not say."""
+    is_one: Callable[[str], bool]
+    """Whether the value may be one of the field."""
+
+
+MIN_VALUE = 100
+"""Dollars; a smaller number beside a label of values is a rate or a code."""
+MAX_ACRES = 1_000_000
+_words = re.compile(r"[A-Z]+|\d+").findall
+_split = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_LETTERS = 4
+_of_others = re.compile(
+    r"\b(agent|attorney|assessor|collector|treasurer|appraiser|preparer|lender|mortgage|bank|contact|school|district)\b",
+    re.IGNORECASE,
+).search
+"""Titles of sections that speak of somebody else."""
+_is_bare = re.compile(r"(NAME|NAMES|NAME S|ADDRESS|ADDRESS LINE|ADDRESS 1)( 1)?").fullmatch
+"""Labels that only the title of their section tells apart."""
+_of_owner = re.compile(r"\b(owner|taxpayer|mailing|mail)", re.IGNORECASE).search
+_of_place = re.compile(r"\b(parcel|property|situs|site|location|general|summary)\b", re.IGNORECASE).search
+_OTHERS = r"(PRIOR|PREVIOUS|FORMER|OLD|LAST|SUBDIV\w*|PLAT|STREET|ROAD|SCHOOL|DISTRICT|LENDER|MORTGAGE|BANK|AGENT)"
+
+
+def _is_name(text: str) -> bool:
+    """Two words or more, of which none is a word of a legend."""
+    return len(text.split()) > 1 and sum(map(str.isalpha, text)) >= _LETTERS and line_kinds([text]) == [Line.NAME]
+
+
+def _is_address(text: str) -> bool:
+    return len(text.split()) > 1 and any(map(str.isdigit, text)) and sum(map(str.isalpha, text)) >= _LETTERS
+
+
+def _is_amount(text: str) -> bool:
+    amount = values.money(text)
+    return amount is not None and amount >= MIN_VALUE and values.year(text) is None
+
+
+def _is_acres(text: str) -> bool:
+    area = values.number(re.sub(r"(?i)\s*(acres?|ac)\.?$", "", text))
+    return area is not None and 0 < area < MAX_ACRES
+
+
+def _is_year(text: str) -> bool:
+    return values.year(text) is not None
+
+
+def _is_date(text: str) -> bool:
+    return values.iso_date(text) is not None
+
+
+def _is_text(text: str) -> bool:
+    return bool(values.text(text)) and not values.is_nothing(text)
+
+
+def _guess(field: str, words: str, without: str, is_one: Callable[[str], bool]) -> _Guess:
+    return _Guess(field, re.compile(words), re.compile(without or "(?!)"), is_one)
+
+
+_GUESSES = (
+    _guess(
+        "mailing_address", r"\b(MAIL\w*|(OWNERS?|TAXPAYERS?|BILLING) (STREET )?ADDRESS)\b", "E ?MAIL|NAME", _is_text
+    ),
+    _guess(
+        "owner_names",
+        r"\b(OWN(ER|ERS|RS)?\b.*|TAXPAYERS?|TITLE ?HOLDERS?|DEED ?HOLDERS?)\b",
+        rf"\b{_OTHERS}\b|\b(OCC\w*|TYPE|CODE|STATUS|ADDR\w*|CITY|STATE|ZIP|PHONE|PERCENT|PCT|INTEREST|CREDIT|SINCE|DATE|SHIP)\b",
+        _is_name,
+    ),
+    _guess(
+        "situs_address",
+        r"\b(SITUS|SITE|PHYSICAL|PROPERTY|PARCEL|PREMISES?|STREET|LOCATION)\b",
+        rf"\b{_OTHERS}\b|\b(MAIL\w*|OWNERS?|TAX\w*|CITY|STATE|ZIP|CLASS|USE|TYPE|ID|NUMBER|CODE|LEGAL|DESC\w*|NAME|MAP)\b",
+        _is_address,
+    ),
+    _guess("tax_year", r"\b(TAX|ROLL|ASSESSMENT|VALUATION|VALUE) YEAR\b|^YEAR$", "", _is_year),
+    _guess("year_built", r"\b(YEAR|YR) (BUILT|BLT|CONSTRUCTED)\b", "EFF", _is_year),
+    _guess("sale_date", r"\b(SALE|TRANSFER|CONVEYANCE|DEED|SOLD)\b.*\b(DATE|DT|ON)\b", "", _is_date),
+    _guess("sale_price", r"\b(SALE|SALES|TRANSFER|CONVEYANCE)\b.*\b(PRICE|AMOUNT|AMT|CONSIDERATION)\b", "", _is_amount),
+    _guess("acres", r"\bAC(RES?|REAGE)?\b", "", _is_acres),
+    _guess(
+        "market_land_value",
+        r"\b(MARKET|APPRAISED|FMV)\b.*\bLAND\b|\bLAND\b.*\b(MARKET|APPRAISED|FMV)\b",
+        r"\bSQ\b",
+        _is_amount,
+    ),
+    _guess("land_value", r"\bLAND\b.*\b(VALUE|VAL|ASSESSMENT)\b", r"\b(SQ|USE|AREA|EXEMPT\w*)\b", _is_amount),
+    _guess(
+        "improvement_value",
+        r"\b(BUILDINGS?|BLDG|IMPROVEMENTS?|IMP|IMPR)\b.*\b(VALUE|VAL|ASSESSMENT)\b",
+        r"\b(SQ|USE|AREA|EXEMPT\w*)\b",
+        _is_amount,
+    ),
+    _guess("taxable_value", r"\bTAXABLE\b", r"\b(LAND|BUILDINGS?|USE|SALE)\b", _is_amount),
+    _guess(
+        "assessed_value", r"\b(ASSESSED|ASSESSMENT|ASMT|ASSD)\b", r"\b(SPECIAL|FEE|TAX|EXEMPT\w*|AREA)\b", _is_amount
+    ),
+    _guess("market_value", r"\b(MARKET|FAIR|JUST|FULL|APPRAISED|APPRAISAL)\b", r"\b(TAX|EXEMPT\w*|FEE)\b", _is_amount),
+    _guess("total_value", r"\bTOTAL\b.*\b(VALUE|VAL)\b|^(VALUE|TOTAL VALUE)$", r"\b(TAX|EXEMPT\w*)\b", _is_amount),
+    _guess("legal_description", r"\bLEGAL\b", r"\b(AC\w*|CLASS)\b", _is_text),
+    _guess("use_code", r"\b(LAND|PROPERTY) ?(USE|CLASS)( CODE)?\b|\bUSE CODE\b|\bLUC\b", r"\bDESC\w*|VALUE", _is_text),
+    _guess("zoning", r"\bZON(E|ING)\b", "FLOOD", _is_text),
+    _guess("neighborhood", r"\b(NEIGHBORHOOD|NBHD)\b", "", _is_text),
+    _guess("subdivision", r"\bSUBDIV\w*\b", "", _is_text),
+)
+"""In the order in which they are tried."""
+OF_VALUES = frozenset(
+    [
+        "market_land_value",
+        "land_value",
+        "improvement_value",
+        "taxable_value",
+        "assessed_value",
+        "market_value",
+        "total_value",
+    ]
+)
+
+
+def guess(label: str, value: str | int) -> str:
+    """The field that a label, behind the title of its section, may belong to; empty: none is likely."""
+    title, _, name = label.rpartition(": ")
+    said = " ".join(_words(_split.sub(" ", name).upper()))
+    if _of_others(title):
+        return ""
+    if _is_bare(said):
+        return _below(title, said, str(value))
+    for each in _GUESSES:
+        if each.words.search(said) and not each.without.search(said):
+            return each.field if each.is_one(str(value)) else ""
+    return ""
+
+
+def _below(title: str, said: str, text: str) -> str:
+    if said.startswith("NAME"):
+        return "owner_names" if _of_owner(title) and _is_name(text) else ""
+    if _of_owner(title):
+        return "mailing_address"
+    return "situs_address" if _of_place(title) and _is_address(text) else ""

@@ -1,0 +1,177 @@
+"""An ok page never yields a hollow record: what a parcel must have is there, or the record says why it is not."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import pytest
+
+from harvester.exceptions import ParseError
+from harvester.items import Provenance
+from harvester.items.property import Assessment, CountyRecord, Property
+from harvester.parsers.counties import arcgis, contract
+from harvester.parsers.counties.guesses import guess
+from harvester.parsers.counties.sections import ParcelPage, Section, parse_staged, records_of
+from harvester.parsers.counties.table import Rows, Source
+from harvester.sites.property import Platform
+
+SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
+OWNER = Section("Owner", [("Owner", ["DOE JOHN"])])
+SITUS = Section("Parcel", [("Situs Address", ["1 ELM ST"])])
+VALUES = Section("2025 Values", [("Total Value", ["$5,000"])])
+
+
+def of_page(*sections: Section, platform: str = "iasworld") -> Rows:
+    return records_of(ParcelPage("7", 0, list(sections)), Source("us-xx-made-up", "26001", platform=platform), SEEN)
+
+
+def of_row(**attributes: Any) -> Rows:
+    body = json.dumps({"features": [{"attributes": {"PIN": "7", **attributes}}]}).encode()
+    found = arcgis.parse_page(body, Source("us-xx-made-up", "26001"), SEEN)
+    contract.check(found, "arcgis")
+    return found
+
+
+def parcel_of(found: Rows) -> Property:
+    return next(record for record in found.records if isinstance(record, Property))
+
+
+def refusal(*sections: Section, platform: str = "iasworld") -> str:
+    with pytest.raises(ParseError) as refused:
+        of_page(*sections, platform=platform)
+    return str(refused.value)
+
+
+def test_every_platform_has_a_contract() -> None:
+    assert contract.CONTRACTS.keys() == set(get_args(Platform))
+
+
+def test_a_whole_parcel_has_nothing_to_explain() -> None:
+    assert parcel_of(of_page(OWNER, SITUS, VALUES)).unread == {}
+
+
+@pytest.mark.parametrize(
+    ("sections", "part", "label"),
+    [
+        ((SITUS, VALUES, Section("Names", [("Vested Owner", ["ROE EVA"])])), "who owns", "Names: Vested Owner"),
+        ((SITUS, VALUES, Section("Names", [("Titleholder", ["ROE EVA"])])), "who owns", "Names: Titleholder"),
+        ((OWNER, VALUES, Section("Parcel", [("Premise Loc.", ["9 OAK ST"])])), "where it is", "Parcel: Premise Loc."),
+        (
+            (OWNER, SITUS, Section("Worth", [("Just Value (2025)", ["$9,000"])])),
+            "what it is worth",
+            "Worth: Just Value (2025)",
+        ),
+        (
+            (OWNER, SITUS, Section("Worth", [], ["Item", "Market Worth"], [["Land", "$9,000"]])),
+            "what it is worth",
+            "Worth: Market Worth",
+        ),
+    ],
+)
+def test_a_page_that_shows_what_nobody_reads_is_refused_by_the_label(
+    sections: tuple[Section, ...], part: str, label: str
+) -> None:
+    said = refusal(*sections)
+    assert part in said
+    assert repr(label) in said
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        Section("Parcel", [("Owner Occupied", ["Yes indeed"])]),
+        Section("Parcel", [("Prior Owner", ["ROE EVA"])]),
+        Section("Subdivision", [("Name", ["OAK HILLS"])]),
+        Section("Assessor", [("Name", ["ROE EVA"]), ("Address", ["9 FAR RD"])]),
+    ],
+)
+def test_a_label_of_something_else_refuses_no_page(section: Section) -> None:
+    assert parcel_of(of_page(SITUS, VALUES, section)).unread == {"owner_names": contract.NOTHING}
+
+
+@pytest.mark.parametrize("section", [Section("Parcel", [("Zoning", ["R1"])]), Section("Legal", [("Legal", ["LOT 7"])])])
+def test_a_page_without_owner_and_address_is_no_record(section: Section) -> None:
+    assert "who owns the parcel or where it is" in refusal(section)
+    assert "who owns the parcel or where it is" in refusal(section, VALUES)
+
+
+def test_an_empty_shell_is_no_record() -> None:
+    empty = [Section("Owner", [("Owner", [])]), Section("Parcel", [("Situs Address", ["-"])])]
+    assert "what it is worth" in refusal(*empty)
+    assert parcel_of(of_page(*empty, VALUES)).unread == {
+        "owner_names": "nothing beside 'Owner': the page shows none",
+        "situs_address": "nothing beside 'Situs Address': the page shows none",
+    }
+
+
+def test_a_part_that_each_page_of_a_platform_shows_is_missed() -> None:
+    assert "what it is worth" in refusal(OWNER, SITUS, platform="patriot")
+    assert parcel_of(of_page(OWNER, SITUS, platform="iasworld")).unread == {"values": contract.NOTHING}
+    assert "who owns" in refusal(SITUS, VALUES, platform="pacs")
+
+
+def test_a_notice_in_place_of_an_owner_is_kept_back_and_no_other_layout() -> None:
+    parcel = parcel_of(of_page(Section("Owner", [("Owner", ["CONFIDENTIAL"])])))
+    assert parcel.owner_names == ()
+    assert parcel.unread["owner_names"] == "CONFIDENTIAL: it is no name"
+    assert parcel.labels["owner_names"] == "Owner: Owner"
+
+
+def test_values_without_a_year_say_so() -> None:
+    found = of_page(OWNER, SITUS, Section("Values", [("Total Value", ["$5,000"])]))
+    (values,) = (record for record in found.records if isinstance(record, Assessment))
+    assert values.unread == {"tax_year": contract.UNDATED_VALUE}
+
+
+def test_a_row_of_a_table_says_why_it_lacks_what_nobody_reads() -> None:
+    parcel = parcel_of(of_row(VESTED_OWNER="ROE EVA", SITEADDRESS="1 ELM ST", TOTALVALUE=None))
+    assert parcel.unread == {
+        "owner_names": "'VESTED_OWNER': nobody reads what may say it",
+        "values": "nothing beside 'TOTALVALUE': the page shows none",
+    }
+
+
+def test_a_table_without_a_column_of_owner_address_or_value_is_refused() -> None:
+    with pytest.raises(ParseError, match="who owns the parcel or where it is or what it is worth"):
+        of_row(SHAPE_AREA=7.5)
+
+
+def test_labels_that_nobody_reads_are_counted_once_a_page_with_a_value() -> None:
+    more = Section("Land", [("Flood Zone", ["AE"])], ["Line", "Front Feet"], [["1", "50"], ["2", "60"]])
+    unread = of_page(OWNER, SITUS, VALUES, more).unread
+    assert {label: tuple(said) for label, said in unread.items()} == {
+        "Land: Flood Zone": (1, "AE"),
+        "Land: Line": (1, "2"),
+        "Land: Front Feet": (1, "60"),
+    }
+
+
+def test_what_is_staged_comes_back_with_the_same_reasons() -> None:
+    found = of_page(OWNER, Section("Parcel", [("Zoning", ["R1"])]))
+    source = Source("us-xx-made-up", "26001", platform="iasworld")
+    again: list[CountyRecord] = parse_staged(found.records[0].raw, source, SEEN).records
+    assert again == found.records
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "field"),
+    [
+        ("Owner: Vested In", "ROE EVA", ""),
+        ("Current Owners", "ROE EVA & SAM", "owner_names"),
+        ("OwnerNm1", "ROE EVA", "owner_names"),
+        ("Owner Mailing Address", "PO BOX 7", "mailing_address"),
+        ("Owner City", "ANN ARBOR", ""),
+        ("Mailing: Name", "ROE EVA", "owner_names"),
+        ("Property Location", "9 OAK ST", "situs_address"),
+        ("Property Location", "TOWN OF ADA", ""),
+        ("Street Name", "9 OAK ST", ""),
+        ("Total Assessment", "$9,000", "assessed_value"),
+        ("Assessment Year", "2025", "tax_year"),
+        ("Special Assessment", "$9,000", ""),
+        ("Land Sq Ft", "9,000", ""),
+        ("Deeded Ac", "1.59", "acres"),
+        ("Transfer Date", "04-MAY-12", "sale_date"),
+    ],
+)
+def test_a_guess_needs_the_words_of_a_field_and_a_value_of_its_kind(label: str, value: str, field: str) -> None:
+    assert guess(label, value) == field
