@@ -44,10 +44,13 @@ def check_command(
     if "," in parcel or parcel.startswith("@"):
         raise UsageError(f"check: {parcel!r} is not the number of one parcel: give one, without a comma or a file.")
     _check_fields(expected)
-    came, said = _ask(_spider_of(records.platform), name, parcel)
+    came, said, unread = _ask(_spider_of(records.platform), name, parcel)
     if not came:
         print(f"{name}: the parcel {parcel} did not come: {said}")
         raise typer.Exit(NOTHING_CAME)
+    if unread:
+        print(f"Labels nobody reads: {', '.join(map(repr, unread))}.")
+        print(f"What they may mean is proposed of a saved page: harvester sites learn {name} PAGE\n")
     found = _said(came)
     if wrong := differences(expected, found):
         print(f"{name}: the parcel {parcel} is not as its entry says:")
@@ -121,11 +124,13 @@ def _spider_of(platform: str) -> "type[PlatformSpider]":
     return cast("type[PlatformSpider]", loader.load(platform))
 
 
-def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[Record], str]":
-    """By a job of its own, as any crawl would ask: its records; or what became of the parcel instead."""
+def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[Record], str, list[str]]":
+    """By a job of its own, as any crawl would ask: its records; or what became of the parcel instead; and the labels
+    that nobody reads."""
     from scrapy import signals
     from scrapy.crawler import AsyncCrawlerProcess
 
+    from harvester.dashboard.progress import unread_labels
     from harvester.items import Batch
     from harvester.project import project_settings
 
@@ -144,7 +149,8 @@ def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[
     process.crawl(crawler, site=site, parcels=parcel)
     process.start()
     job = crawler.stats.get_value("harvester/job")
-    return records, told[-1] if told else asyncio.run(_fate(job)) if job and not records else "see above"
+    fate = told[-1] if told else asyncio.run(_fate(job)) if job and not records else "see above"
+    return records, fate, list(unread_labels(crawler.stats.get_stats()))
 
 
 async def _fate(job: str) -> str:

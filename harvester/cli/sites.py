@@ -8,12 +8,14 @@ import typer
 from harvester.cli.check_site import check_command
 from harvester.cli.completing import site_names
 from harvester.cli.configured import load_config
+from harvester.cli.learn_site import learn_command
 from harvester.exceptions import UsageError
 from harvester.validation import did_you_mean
 
 sites = typer.Typer(help="Sites: what the registry says of them, counties among them.", no_args_is_help=True)
 
 sites.command("check")(check_command)
+sites.command("learn")(learn_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

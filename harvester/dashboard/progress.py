@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from harvester.jobs.documents import UNFINISHED, State
+from harvester.masking import mask
 
 Stats = Mapping[str, Any]
 
+MAX_UNREAD_NAMED = 5
+"""Labels that nobody reads, in one sentence."""
 ITEM_WINDOW_SECONDS = 120.0
 """Items come to their end in bursts; the time that is left is told from so long a while."""
 
@@ -23,6 +26,18 @@ def below(stats: Stats, path: str) -> dict[str, int]:
         if key.startswith(prefix) and value and "/" not in key[start:]
     }
     return _largest_first(found)
+
+
+def unread_labels(stats: Stats) -> dict[str, int]:
+    """Labels of pages that no field was read from -> how many pages or rows have them, the most frequent first."""
+    prefix = "harvester/unread_labels/"
+    return _largest_first({key.removeprefix(prefix): value for key, value in stats.items() if key.startswith(prefix)})
+
+
+def named_unread(labels: Mapping[str, int], most: int = MAX_UNREAD_NAMED) -> str:
+    """The most frequent of them, for people: `'Land Sq Ft' 300 times, 'Flood Zone' once`."""
+    shown = [f"{mask(label)!r} {'once' if number == 1 else f'{number:,} times'}" for label, number in labels.items()]
+    return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")
 
 
 def two_below(stats: Stats, path: str) -> dict[str, dict[str, int]]:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from harvester.config import NO_CONTACT, Config
 from harvester.dashboard.panel import plural_of_records, records_listed
-from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, two_below
+from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, named_unread, two_below, unread_labels
 from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
 from harvester.items import RECORDS
 from harvester.jobs.documents import State
@@ -205,6 +205,8 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
     if errors:
         ordered = dict(sorted(errors.items(), key=lambda pair: -pair[1]))
         yield "errors met", _why(sum(errors.values()), ordered)
+    if unread := unread_labels(stats):
+        yield "labels nobody reads", f"{named_unread(unread)}; `harvester sites learn` proposes what they mean"
     if stats.get("harvester/unclassified"):
         yield (
             "unclassified",

@@ -12,6 +12,7 @@ from spidermon import Monitor, MonitorSuite
 from spidermon.decorators import monitors
 
 from harvester.config import load_config
+from harvester.dashboard.progress import named_unread
 from harvester.dashboard.summary import JUDGED
 from harvester.formatting import counted
 from harvester.items import LINK
@@ -253,6 +254,8 @@ class LayoutMonitor(RunMonitor):
         total, is_parked = sum(self.summary.outcomes.values()), self.summary.finish_reason == "parked"
         new = ", ".join(map(repr, self.summary.new_labels))
         self.note = f"Labels that no page had before: {new}." if new else "No page had a label that was not known."
+        if self.summary.unread_labels:
+            self.note += f" Labels nobody reads: {named_unread(self.summary.unread_labels)}."
         changed = [
             error
             for error in self.summary.errors

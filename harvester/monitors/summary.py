@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from signal import SIGTERM
 from typing import Any, NamedTuple
 
-from harvester.dashboard.progress import records_stored, two_below
+from harvester.dashboard.progress import records_stored, two_below, unread_labels
 from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.jobs.documents import State
 from harvester.masking import mask
@@ -65,6 +65,8 @@ class RunSummary:
     """Of pages of a layout that is known but for them."""
     in_doubt: list[str]
     """Parcels whose records may be wrong: stored before the site was found to have changed what its pages mean."""
+    unread_labels: dict[str, int]
+    """Label that no field was read from -> pages or rows that have it, the most frequent first."""
     dead: dict[str, int]
     """Outcome -> requests that the frontier has given up."""
     coverage: dict[str, dict[str, float]]
@@ -99,6 +101,7 @@ class RunSummary:
             unclassified=int(stats.get("harvester/unclassified", 0)),
             new_labels=[mask(label) for label in stats.get("harvester/new_labels", [])],
             in_doubt=[mask(parcel) for parcel in stats.get("harvester/counties/stored_in_doubt", [])],
+            unread_labels=unread_labels(stats),
             dead=_counts(stats, "harvester/frontier/dead/"),
             coverage=_coverage(stats, _counts(stats, "harvester/records/stored/")),
             job_records=stats.get("harvester/job_records"),

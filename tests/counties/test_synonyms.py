@@ -2,6 +2,7 @@
 
 import tomllib
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from importlib.resources import files
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_columns_above_lines_and_those_of_tables_have_synonyms_as_well() -> None
     lines = (("Sales: Closed", "sale_date"), ("Sales: For", "sale_price"))
     found = records_of(ParcelPage("7", 0, [OWNER, sales]), source(*lines), SEEN).records
     (sale,) = (each for each in found if isinstance(each, Sale))
-    assert (sale.sale_date, sale.sale_price) == (date(2017, 9, 5), 700)
+    assert (sale.sale_date, sale.sale_price) == (date(2017, 9, 5), Decimal(700))
     row = b'{"features": [{"attributes": {"PIN": "7", "TITULAR": "DOE JOHN"}}]}'
     (parcel,) = arcgis.parse_page(row, source(("TITULAR", "owner_names")), SEEN).records
     assert isinstance(parcel, Property)
@@ -142,11 +143,11 @@ def test_the_history_of_owners_is_one_of_sales_and_no_owner_of_today() -> None:
         if isinstance(each, Sale)
     ]
     assert sales == [
-        (date(2012, 5, 4), 350_000, "4567", "0123", "DOE JOHN"),
-        (date(1998, 6, 1), 180_000, "1", "2", "POE"),
+        (date(2012, 5, 4), Decimal(350_000), "4567", "0123", "DOE JOHN"),
+        (date(1998, 6, 1), Decimal(180_000), "1", "2", "POE"),
     ]
     (worth,) = (each for each in others if isinstance(each, Assessment))
-    assert (worth.tax_year, worth.total_value) == (2026, 312_400)
+    assert (worth.tax_year, worth.total_value) == (2026, Decimal(312_400))
 
 
 def test_city_and_zip_beside_one_label_are_two_fields_of_the_property_and_a_line_of_its_mail() -> None:

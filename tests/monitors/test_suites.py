@@ -207,6 +207,13 @@ def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_tol
     assert (told.status, told.message) == ("passed", "Labels that no page had before: 'Flood Zone', 'School'.")
 
 
+def test_labels_that_nobody_reads_are_told_with_how_often_they_came() -> None:
+    unread = {"harvester/unread_labels/Flood Zone": 1, "harvester/unread_labels/Land Sq/Ft": 300}
+    told = judge(harvest(100) | unread)["Changed layout"]
+    assert told.status == "passed"
+    assert "Labels nobody reads: 'Land Sq/Ft' 300 times, 'Flood Zone' once." in told.message
+
+
 def test_failed_items_fail_and_absent_ones_do_not() -> None:
     absent = {"harvester/items/account/failed": 90, "harvester/reasons/account/failed/not_found: no profile": 90}
     assert failures(harvest(100) | absent) == {}

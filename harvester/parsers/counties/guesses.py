@@ -32,6 +32,11 @@ _of_others = re.compile(
     re.IGNORECASE,
 ).search
 """Titles of sections that speak of somebody else."""
+is_of_parts = re.compile(
+    r"building|improvement|dwelling|residential|commercial|structure|addition|feature|yard|\bland\b|permit",
+    re.IGNORECASE,
+).search
+"""Titles of sections whose values are those of parts of a parcel."""
 _is_bare = re.compile(r"(NAME|NAMES|NAME S|ADDRESS|ADDRESS LINE|ADDRESS 1)( 1)?").fullmatch
 """Labels that only the title of their section tells apart."""
 _of_owner = re.compile(r"\b(owner|taxpayer|mailing|mail)", re.IGNORECASE).search
@@ -115,7 +120,9 @@ _GUESSES = (
     _guess("market_value", r"\b(MARKET|FAIR|JUST|FULL|APPRAISED|APPRAISAL)\b", r"\b(TAX|EXEMPT\w*|FEE)\b", _is_amount),
     _guess("total_value", r"\bTOTAL\b.*\b(VALUE|VAL)\b|^(VALUE|TOTAL VALUE)$", r"\b(TAX|EXEMPT\w*)\b", _is_amount),
     _guess("legal_description", r"\bLEGAL\b", r"\b(AC\w*|CLASS)\b", _is_text),
-    _guess("use_code", r"\b(LAND|PROPERTY) ?(USE|CLASS)( CODE)?\b|\bUSE CODE\b|\bLUC\b", r"\bDESC\w*|VALUE", _is_text),
+    _guess(
+        "use_code", r"\b(LAND|PROPERTY) ?(USE|CLASS|TYPE)( CODE)?\b|\bUSE CODE\b|\bLUC\b", r"\bDESC\w*|VALUE", _is_text
+    ),
     _guess("zoning", r"\bZON(E|ING)\b", "FLOOD", _is_text),
     _guess("neighborhood", r"\b(NEIGHBORHOOD|NBHD)\b", "", _is_text),
     _guess("subdivision", r"\bSUBDIV\w*\b", "", _is_text),
@@ -144,7 +151,8 @@ def guess(label: str, value: str | int) -> str:
         return _below(title, said, str(value))
     for each in _GUESSES:
         if each.words.search(said) and not each.without.search(said):
-            return each.field if each.is_one(str(value)) else ""
+            is_of_part = each.field in OF_VALUES and is_of_parts(title)
+            return each.field if each.is_one(str(value)) and not is_of_part else ""
     return ""
 
 

@@ -17,7 +17,7 @@ from harvester.parsers.counties import (
     socrata,
     vgsi,
 )
-from harvester.parsers.counties.sections import ParcelPage, records_of
+from harvester.parsers.counties.sections import ParcelPage, read_records
 from harvester.parsers.counties.table import Rows, Source
 from harvester.parsers.counties.vgsi_records import read_card
 
@@ -45,12 +45,18 @@ def read_saved(platform: str, body: bytes, source: Source, provenance: Provenanc
 
     `asked` is the parcel's number that the page is the answer to; empty: whichever the page shows.
     """
+    found = read_unchecked(platform, body, source, provenance, asked)
+    if not found.rejects:
+        contract.check(found, platform)
+    return found
+
+
+def read_unchecked(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> Rows:
+    """The same of a page that may lack what the contract of its platform says."""
     source = source._replace(platform=platform)
     if read := _TABLES.get(platform):
-        found = read(body, source, provenance)
-        contract.check(found, platform)
-        return found
+        return read(body, source, provenance)
     page = _PAGES[platform](body, asked, provenance.url)
     if page is None:
         raise ParseError("the page shows no parcel")
-    return records_of(page, source, provenance)
+    return read_records(page, source, provenance)

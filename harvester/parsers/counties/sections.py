@@ -19,6 +19,7 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import contract, labels, values
 from harvester.parsers.counties.drift import Signature, beside, signature_of
+from harvester.parsers.counties.guesses import is_of_parts
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.synonyms import Synonyms
 from harvester.parsers.counties.table import Column, Rows, Source, UnreadLabel, identity, layout_of
@@ -155,11 +156,6 @@ _is_of_sales = re.compile(
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
 _book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
-_is_of_parts = re.compile(
-    r"building|improvement|dwelling|residential|commercial|structure|addition|feature|yard|\bland\b|permit",
-    re.IGNORECASE,
-).search
-"""Titles of sections whose values are those of parts of a parcel."""
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(ParcelPage).decode
 
@@ -255,7 +251,10 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     unread: dict[str, str] = {}
     left: dict[str, UnreadLabel] = {}
     for section in page.sections:
-        for row in _above(section, page):
+        lines = list(_above(section, page))
+        if lines:
+            _forget(found, section.title, section.header)
+        for row in lines:
             part = layout_of(tuple(row.columns), source)
             rows = Rows()
             is_transfer = bool(_is_of_sales(section.title))
@@ -290,14 +289,11 @@ def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
 
 
 def _note_labels(page: ParcelPage, found: Rows) -> None:
-    """Notes labels with nothing beside them, and that lines of sales, values and taxes are read elsewhere."""
+    """Notes labels with nothing beside them, and that those of taxes are read elsewhere."""
     for section in page.sections:
         if _is_of_taxes(section.title):
-            _forget(found, section.title)
+            _forget(found, section.title, [*(label for label, _ in section.pairs), *section.header])
             continue
-        if _is_of_sales(section.title) or _is_of_values(section):
-            for label in section.header:
-                found.unread.pop(f"{section.title}: {label}", None)
         cells = ((name, [row[at] for row in section.rows if at < len(row)]) for at, name in enumerate(section.header))
         for label, lines in (*section.pairs, *cells):
             if section.means.get(label) == "":
@@ -306,10 +302,10 @@ def _note_labels(page: ParcelPage, found: Rows) -> None:
                 found.empty.setdefault(part, label)
 
 
-def _forget(found: Rows, title: str) -> None:
-    """Takes the labels of a section from those that nobody reads."""
-    for label in [label for label in found.unread if label.startswith(f"{title}: ")]:
-        del found.unread[label]
+def _forget(found: Rows, title: str, shown: Iterable[str]) -> None:
+    """Takes labels of a section from those that nobody reads."""
+    for label in shown:
+        found.unread.pop(f"{title}: {label}", None)
 
 
 def _unread_values(records: Iterable[CountyRecord]) -> dict[str, str]:
@@ -444,7 +440,7 @@ def _meaning(section: Section, label: str) -> Label:
 def _meaning_below(title: str, label: str) -> Label:
     """The same of its words alone: most pages of a site have the same."""
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
-    if found.label in _VALUES and _is_of_parts(title) and not _is_value_section(title):
+    if found.label in _VALUES and is_of_parts(title) and not _is_value_section(title):
         return Label(f"{labels.plain(title)}{found.label}", found.number)
     for words, meant in _MEANINGS:
         if words.search(title):
