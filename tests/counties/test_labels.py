@@ -285,6 +285,18 @@ PUBLIC: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"situs_address": "7 ELM ST", "situs_city": "ADA", "situs_zip": "21000", "legal_description": "LOT 7"}
         | {"year_built": 1980},
     ),
+    "a class of use in words": (
+        {"PARCELID": "1", "property_use": "RESIDENTIAL 1 FAMILY"},
+        {"use_code": None, "use_description": "RESIDENTIAL 1 FAMILY"},
+    ),
+    "a class of use by its code and words": (
+        {"PARCELID": "1", "property_use": "R - Residential", "neighborhood": "7"},
+        {"use_code": "R - Residential", "use_description": None},
+    ),
+    "a class of use by a code of words cut short": (
+        {"PARCELID": "1", "propertyclass": "SNGL-FAM-RES"},
+        {"use_code": "SNGL-FAM-RES", "use_description": None},
+    ),
     "a location where nothing else says where the parcel is": (
         {"Parcel_ID": "1", "Location": "7 ELM ST", "Mailing_Address": "PO BOX 7", "ayb": 1980, "State_Use": "101"},
         {"situs_address": "7 ELM ST", "mailing_address": "PO BOX 7", "year_built": 1980, "use_code": "101"},

@@ -27,6 +27,8 @@ MOST_ROWS = 10**8
 """Of a table; the largest ones, of whole states, have a seventh of that. Each page of it becomes an item of a job."""
 _SEVERAL = " + "
 """Between the names of columns that make one value."""
+_in_words = re.compile(r"(?!\w{1,5}\s*[-:])[^\W\d].*[^\W\d_]{6,}.*|[^\W\d_]{6,}.*").fullmatch
+"""A class of use that is no code: it has a long word, and does not begin with a code like `R - Residential`."""
 _words = re.compile(r"[^\W_]+").findall
 _repeated = re.compile(r" \(\d{1,2}\)$").sub
 Row = Mapping[str, Any]
@@ -290,6 +292,7 @@ class Layout:
         if mailing:
             found.labels["mailing_address"] = _joined(mailing)
             found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
+        self._tell_use(found)
         for field, (area, unit) in self._with_unit.items():
             if field not in found.values and (values.text(reading.shown(unit)) or "").upper() in _ACRES:
                 found = found.joined(reading.fields({field: [area]}, lambda field: values.read_acres))
@@ -307,6 +310,13 @@ class Layout:
             alt_parcel_ids=ids,
             others=reading.others(),
         )
+
+    def _tell_use(self, found: "_Found") -> None:
+        """Takes a class of use that is said in words, and not by a code, for its description."""
+        said, name = found.values.get("use_code"), found.labels.get("use_code", "")
+        if said and "use_description" not in found.values and self._columns[name].meaning is None and _in_words(said):
+            found.values["use_description"] = found.values.pop("use_code")
+            found.labels["use_description"] = found.labels.pop("use_code")
 
     def _read_situs(self, reading: "_Reading", lines: Sequence[tuple[str, str]], found: "_Found") -> None:
         """Adds where the property is, or why that is not known."""
@@ -372,10 +382,12 @@ class Layout:
 
     def _candidates(self, wanted: Iterable[str]) -> list[str]:
         """The columns that have one of these labels, else the first that people call so."""
-        wanted = list(wanted)
-        numbered = [self._by_label.get(label, {}) for label in wanted]
+        wanted, known = list(wanted), self._by_label
+        numbered = [known[label] for label in wanted if label in known]
         found = [name for each in numbered if (name := each.get(0) or each.get(1))]
-        return found or [self._by_alias[label] for label in wanted if label in self._by_alias][:1]
+        if found or not self._by_alias:
+            return found
+        return [self._by_alias[label] for label in wanted if label in self._by_alias][:1]
 
     def _numbered(self, wanted: Iterable[str]) -> list[str]:
         """The columns of the first label that there is, in the order of their numbers."""
