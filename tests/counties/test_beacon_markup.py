@@ -110,9 +110,10 @@ def test_who_gets_the_mail_is_no_owner_and_its_address_is_the_mailing_address() 
     assert found.others["Owner Information: Mailing Address (name)"] == "MUSTER,ROLF K TR"
 
 
-def test_owners_of_a_table_are_read_where_no_other_element_names_them() -> None:
+@pytest.mark.parametrize("header", ["Owner Name", "Name"])
+def test_owners_of_a_table_are_read_where_no_other_element_names_them(header: str) -> None:
     owners = table(
-        ["Owner Name", "Owner Type", "Owner Address"],
+        [header, "Owner Type", "Owner Address"],
         ["MUSTER,ROLF ", "Fee Owner", "1 KOA RD, HILO HI 96799"],
         ["SPECIMEN,IDA", "Fee Owner", " "],
     )
@@ -123,7 +124,7 @@ def test_owners_of_a_table_are_read_where_no_other_element_names_them() -> None:
 @pytest.mark.parametrize("title", ["Owner", "Owners", "Ownership", "Current Owner Information"])
 def test_plain_lines_below_the_title_of_owners_are_names_above_an_address(title: str) -> None:
     lines = "<span>MUSTER ROLF</span><br>\n<span>SPECIMEN IDA</span><br>\n<span>12 OAK ST</span><br>"
-    lines += "<span>ADA, GA 30799</span>"
+    lines += "<span>ADA, GA 30799</span><br>Homestead: Yes<br><a href='#'>Show all owners</a>"
     found = parcel(report((title, f'<div class="block-row"><div class="four-column-blocks">{lines}</div></div>')))
     assert (found.owner_names, found.mailing_address) == (("MUSTER ROLF", "SPECIMEN IDA"), "12 OAK ST, ADA, GA 30799")
 

@@ -105,6 +105,7 @@ def test_an_address_of_its_own_is_not_mixed_with_that_among_the_owners() -> None
     [
         (["DOE JOHN", "100 N BROADWAY", "ADA, PA, 17699"], [Line.NAME, Line.MAILING, Line.MAILING]),
         (["DOE JOHN", "100 ACRE WOOD LLC", "ADA, PA 17699"], [Line.NAME, Line.NAME, Line.MAILING]),
+        (["DOE JOHN", "1200 MAIN STREET PARTNERSHIP", "ADA, PA 17699"], [Line.NAME, Line.NAME, Line.MAILING]),
         (["DOE JOHN", "12 OAK ST,"], [Line.NAME, Line.MAILING]),
         (["100 N BROADWAY", "ADA, PA 17699"], [Line.NAME, Line.MAILING]),
     ],

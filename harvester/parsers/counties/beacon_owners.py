@@ -126,7 +126,7 @@ def _add_table(content: HtmlElement, section: Section) -> bool:
     for table in content.iter("table"):
         rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
         header = [labels.plain(text) for text in spread(rows[0].iter("th", "td"))] if len(rows) > 1 else []
-        at = next((at for at, label in enumerate(header) if label in labels.OWNERS), None)
+        at = next((at for at, label in enumerate(header) if label in (*labels.OWNERS, "NAME")), None)
         cells = [spread(row.iter("th", "td")) for row in rows[1:]]
         if at is None or not all(len(row) == len(header) for row in cells):
             continue
@@ -145,7 +145,7 @@ def _plain_lines(content: HtmlElement) -> list[str]:
     for each in list(content.iterdescendants()):
         if each.getparent() is not None and _is_no_line(each):
             each.drop_tree()
-    return [" ".join(line.split()) for line in lines_of(content)]
+    return [" ".join(line.split()) for line in lines_of(content) if ":" not in line]
 
 
 def _is_no_line(element: HtmlElement) -> bool:

@@ -26,8 +26,11 @@ _is_street = re.compile(
 ).fullmatch
 _is_house = re.compile(r"\d+\S{0,5}\s+\S.*").fullmatch
 _is_company = re.compile(
-    r"\b(?:llc|l\.l\.c|inc|corp|co|company|ltd|l?lp|trust|trustees?|bank|assoc\w*)\b", re.IGNORECASE
+    r"\b(?:llc|l\.l\.c|inc|corp|co|company|ltd|l?lp|trust|trustees?|bank|assoc\w*|assn|partner\w*|holdings?|propert\w+"
+    r"|foundation)\b",
+    re.IGNORECASE,
 ).search
+
 _is_unit = re.compile(r"(?:apt|unit|ste|suite|floor|bldg|#)\.?\s*#?\s*[\w-]+", re.IGNORECASE).fullmatch
 _is_notice = re.compile(
     r"[*\s\[(<-]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are|no|public|various)\s+)*"
