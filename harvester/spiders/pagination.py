@@ -1,5 +1,6 @@
 """The base of spiders of lists that are looked at again: each look ends where it comes to what an earlier one saw."""
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -132,7 +133,7 @@ class PaginationSpider(JobSpider):
         number = following(rule.pages, at, len(listed.entries)) if isinstance(at, int) else None
         page = Page(listed.entries, listed.next if number is None else number, listed.total)
         before = look_of(look)
-        taken = step(before, page, at, rule)
+        taken = await asyncio.to_thread(step, before, page, at, rule)  # a page may have 100,000 entries
         for start in range(0, len(taken.fresh), MAX_TOGETHER):
             places = taken.fresh[start : start + MAX_TOGETHER]
             yield [each for place in places for each in _listed(listed.outputs[place])]
