@@ -97,3 +97,41 @@ def watched(pid: int) -> Iterator[Watched]:
     finally:
         ended.set()
         thread.join()
+
+
+MAX_MB = 600
+MAX_GAP_S = 1.0
+
+
+class Cost(NamedTuple):
+    """Of a body."""
+
+    name: str
+    peak: Peak
+    gap_s: float
+    outcome: str
+    reason: str
+
+    @property
+    def is_borne(self) -> bool:
+        said = self.outcome == "ok" or bool(self.reason)
+        return self.peak.own < MAX_MB and self.gap_s < MAX_GAP_S and bool(self.outcome) and said
+
+    def __str__(self) -> str:
+        mark = "  " if self.is_borne else "! "
+        numbers = f"{self.peak.own:5d} {self.peak.of_all:5d} {self.gap_s:6.2f}"
+        return f"{mark}{self.name:32s} {numbers}  {self.outcome:14s} {self.reason[:110]}"
+
+
+def show(cost: Cost) -> Cost:
+    """Prints a line of the table."""
+    print(cost, flush=True)
+    return cost
+
+
+def head() -> None:
+    print(f"\n  {'body':32s}    MB   all  gap s  outcome        reason")
+
+
+def check(costs: list[Cost]) -> None:
+    assert all(cost.is_borne for cost in costs), [cost.name for cost in costs if not cost.is_borne]

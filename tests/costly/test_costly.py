@@ -1,50 +1,26 @@
 """`make costly`: what each body costs, and that it costs others nothing.
 
 For each: megabytes of the process at most, and with all that it has started; the longest while, in seconds of
-computing, in which it did nothing else; the outcome and the reason. Exit code 1 when a process takes more than MAX_MB, or is silent for more
-than MAX_GAP_S, or a body has no outcome, or an outcome that is no `ok` has no sentence.
+computing, in which it did nothing else; the outcome and the reason. It fails when a process takes more than MAX_MB or
+is silent for more than MAX_GAP_S, and when a body has no outcome, or one other than `ok` without a reason.
 """
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
-import httpx2
 import pytest
 from pymongo.database import Database
 
-from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, UPLOADS, Body
-from tests.costly.measuring import TICK_S, Peak, watched
+from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, Body
+from tests.costly.measuring import Cost, Peak, check, head, show, watched
 from tests.crawling import Answer, Site
 from tests.endpoints.conftest import Endpoints
 
 pytestmark = [pytest.mark.costly, pytest.mark.timeout(3600)]
-
-MAX_MB = 600
-MAX_GAP_S = 1.0
-
-
-class Cost(NamedTuple):
-    """Of a body."""
-
-    name: str
-    peak: Peak
-    gap_s: float
-    outcome: str
-    reason: str
-
-    @property
-    def is_borne(self) -> bool:
-        said = self.outcome == "ok" or bool(self.reason)
-        return self.peak.own < MAX_MB and self.gap_s < MAX_GAP_S and bool(self.outcome) and said
-
-    def __str__(self) -> str:
-        mark = "  " if self.is_borne else "! "
-        return f"{mark}{self.name:32s} {self.peak.own:5d} {self.peak.of_all:5d} {self.gap_s:6.2f}  {self.outcome:14s} {self.reason[:110]}"
 
 
 class Costly(Site):
@@ -101,7 +77,7 @@ class Crawls(Endpoints):
         """The argument of a spider that asks for them."""
         file = self.file.with_suffix(".toml")
         tables = [
-            f"[{json.dumps(name)}]\nurl = {json.dumps(site.address(name))}\ncollection = \"costly\"\n"
+            f'[{json.dumps(name)}]\nurl = {json.dumps(site.address(name))}\ncollection = "costly"\n'
             + "".join(f"{key} = {_toml(value)}\n" for key, value in body.declared.items())
             for name, body in bodies.items()
         ]
@@ -117,49 +93,47 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def check(costs: list[Cost]) -> None:
-    print(f"\n  {'body':32s}    MB   all  gap s  outcome        reason")
-    print(*costs, sep="\n")
-    assert all(cost.is_borne for cost in costs), [cost.name for cost in costs if not cost.is_borne]
-
-
 async def test_feeds(crawls: Crawls) -> None:
     async with Costly(FEEDS) as site:
+        head()
         costs = []
         for name in FEEDS:
             measured = await crawls.measure("feeds", feeds=site.address(name), recheck="every 7d")
-            costs.append(Cost(name, *measured, *crawls.fate(site.address(name))))
+            costs.append(show(Cost(name, *measured, *crawls.fate(site.address(name)))))
     check(costs)
 
 
 async def test_endpoints(crawls: Crawls) -> None:
     async with Costly(ENDPOINTS) as site:
+        head()
         costs = []
         for name, body in ENDPOINTS.items():
             measured = await crawls.measure("endpoints", endpoints=crawls.declare({name: body}, site))
-            costs.append(Cost(name, *measured, *crawls.fate(name)))
+            costs.append(show(Cost(name, *measured, *crawls.fate(name))))
     check(costs)
 
 
 async def test_pages(crawls: Crawls) -> None:
     async with Costly(PAGES) as site:
+        head()
         costs = []
         for name in PAGES:
             measured = await crawls.measure("links", urls=site.address(name))
-            costs.append(Cost(name, *measured, *crawls.noted(site.address(name))))
+            costs.append(show(Cost(name, *measured, *crawls.noted(site.address(name)))))
     check(costs)
 
 
 async def test_all_at_once(crawls: Crawls) -> None:
     """In one process: at most four at a time are asked for, as of any host."""
+    head()
     costs = []
     async with Costly(FEEDS | ENDPOINTS | PAGES) as site:
         feeds = ",".join(map(site.address, FEEDS))
-        costs.append(Cost("all feeds", *await crawls.measure("feeds", feeds=feeds, recheck="every 7d"), "ok", ""))
+        costs.append(show(Cost("all feeds", *await crawls.measure("feeds", feeds=feeds, recheck="every 7d"), "ok", "")))
         given = crawls.declare(ENDPOINTS, site)
-        costs.append(Cost("all endpoints", *await crawls.measure("endpoints", endpoints=given), "ok", ""))
+        costs.append(show(Cost("all endpoints", *await crawls.measure("endpoints", endpoints=given), "ok", "")))
         urls = ",".join(map(site.address, PAGES))
-        costs.append(Cost("all pages", *await crawls.measure("links", urls=urls), "ok", ""))
+        costs.append(show(Cost("all pages", *await crawls.measure("links", urls=urls), "ok", "")))
         outcomes = [crawls.fate(site.address(name)) for name in FEEDS] + [crawls.fate(name) for name in ENDPOINTS]
         outcomes += [crawls.noted(site.address(name)) for name in PAGES]
     check(costs)
