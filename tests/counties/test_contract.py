@@ -165,6 +165,7 @@ def test_what_is_staged_comes_back_with_the_same_reasons() -> None:
         ("Property Location", "9 OAK ST", "situs_address"),
         ("Property Location", "TOWN OF ADA", ""),
         ("Street Name", "9 OAK ST", ""),
+        ("Location", "6 - NEIGHBORHOOD OR SPOT", ""),
         ("Total Assessment", "$9,000", "assessed_value"),
         ("Assessment Year", "2025", "tax_year"),
         ("Special Assessment", "$9,000", ""),

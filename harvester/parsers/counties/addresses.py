@@ -49,6 +49,14 @@ def is_place_only(address: str) -> bool:
     return _is_place_only(address) is not None
 
 
+_is_code = re.compile(r"(?:\d{1,3}|[A-Z]\d?)\s*[-:]\s+(?=[A-Z]{3})", re.IGNORECASE).match
+
+
+def is_code(address: str) -> bool:
+    """Tells a code with its meaning, `6 - NEIGHBORHOOD OR SPOT`, which some sites call a location."""
+    return _is_code(address) is not None
+
+
 def as_box(number: str) -> str:
     """A post office box as one writes it."""
     return f"PO BOX {number}" if number.isdecimal() else number

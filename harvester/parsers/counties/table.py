@@ -13,7 +13,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.addresses import as_box, ends_with_place, is_place_only, parts_of
+from harvester.parsers.counties.addresses import as_box, ends_with_place, is_code, is_place_only, parts_of
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.names import Line, agents_only, care_of, line_kinds
@@ -323,6 +323,9 @@ class Layout:
         address = " ".join(text for text, _ in lines)
         if address and is_place_only(address):
             found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it names no street"
+        elif is_code(address):
+            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it is a code"
+            found.labels["situs_address"] = _joined(lines)
         elif address:
             found.labels["situs_address"] = _joined(lines)
             found.values["situs_address"] = address
