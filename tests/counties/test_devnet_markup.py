@@ -79,6 +79,12 @@ def test_address_lines_below_an_owner_are_the_mailing_address(rows: list[tuple[s
     assert found.mailing_address in ("1021 SAMPLE RD, ADA, PA, 17699", "1021 SAMPLE RD, ADA, PA 17699")
 
 
+def test_a_net_assessed_value_is_read_where_no_other_is_shown() -> None:
+    value = panel("Assessment", side("Net Assessed Value", "$210,300"))
+    body = related(("Owner", "SPECIMEN IDA")) + value
+    assert [value.assessed_value for value in of_kind(Assessment, body)] == [210300]
+
+
 def test_several_owners_above_one_address_are_owners_each() -> None:
     found = parcel(related(("Owner Name & Address", "MUSTER ROLF &amp;<br>SPECIMEN IDA<br>PO BOX 7<br>ADA, PA 17699")))
     assert found.owner_names == ("MUSTER ROLF &", "SPECIMEN IDA")
