@@ -124,12 +124,13 @@ def test_owners_in_columns_and_the_address_in_the_banner_are_read() -> None:
     assert parcel.situs_address == "2 FIR ST"
 
 
-def test_a_word_that_says_something_else_elsewhere_is_an_address_in_one_county_only() -> None:
+def test_a_code_is_no_address() -> None:
     def parcel(location: str, jurisdiction: str) -> Any:
         return read(side("Parcel", Location=location), side("Owner", Owner="DOE JOHN"), jurisdiction=jurisdiction)[0]
 
     assert parcel("302 ELM CIRCLE", "us-ga-clayton").situs_address == "302 ELM CIRCLE"
-    assert parcel("6 - NEIGHBORHOOD OR SPOT", "us-oh-elsewhere").situs_address is None
+    other = parcel("6 - NEIGHBORHOOD OR SPOT", "us-oh-elsewhere")
+    assert (other.situs_address, other.unread["situs_address"]) == (None, "6 - NEIGHBORHOOD OR SPOT: it is a code")
 
 
 def test_the_history_of_owners_is_one_of_sales_and_no_owner_of_today() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from harvester.parsers.counties import values
+from harvester.parsers.counties.addresses import is_code
 from harvester.parsers.counties.names import Line, line_kinds
 
 
@@ -37,7 +38,6 @@ is_of_parts = re.compile(
     re.IGNORECASE,
 ).search
 """Titles of sections whose values are those of parts of a parcel."""
-_is_code = re.compile(r"\w{1,4}\s*[-:]\s").match
 _is_bare = re.compile(r"(NAME|NAMES|NAME S|ADDRESS|ADDRESS LINE|ADDRESS 1)( 1)?").fullmatch
 """Labels that only the title of their section tells apart."""
 _of_owner = re.compile(r"\b(owner|taxpayer|mailing|mail)", re.IGNORECASE).search
@@ -53,7 +53,7 @@ def _is_name(text: str) -> bool:
 def _is_address(text: str) -> bool:
     """A house number and a street; `6 - NEIGHBORHOOD OR SPOT` is a code."""
     return (
-        not _is_code(text)
+        not is_code(text)
         and len(text.split()) > 1
         and any(map(str.isdigit, text))
         and sum(map(str.isalpha, text)) >= _LETTERS
