@@ -1,4 +1,4 @@
-"""The command `harvester sandbox`: a made-up Bluesky on this machine, to try things with."""
+"""The command `harvester sandbox`: a made-up Bluesky and three counties on this machine, to try things with."""
 
 import asyncio
 import contextlib
@@ -33,22 +33,25 @@ def sandbox_command(
     accounts: Annotated[int, typer.Option(min=2, max=1_000_000, help="How many there are.")] = 200,
     posts: Annotated[int, typer.Option(min=1, max=1_000, help="Of an account, on average.")] = 30,
     seed: Annotated[int, typer.Option(min=0, help="Another number makes another network.")] = 1,
+    parcels: Annotated[int, typer.Option(min=1, max=100_000, help="Of each of the three counties.")] = 100,
 ) -> None:
-    """Serve a made-up Bluesky on this machine, until Ctrl-C or while COMMAND runs."""
+    """Serve a made-up Bluesky, and three counties, on this machine, until Ctrl-C or while COMMAND runs."""
     from harvester.sandbox.server import Options  # imports inside commands keep shell completion quick
 
     end_on_signals("Stopped before the sandbox answered.")
     options = Options(accounts=accounts, posts=posts, seed=seed)
     folder = FOLDER.absolute()
-    code = asyncio.run(_serve(options, port, folder, command or ()))
+    code = asyncio.run(_serve(options, port, parcels, folder, command or ()))
     if folder.exists():
         print(f"What came of it lies in {folder}: remove that to begin anew.", file=sys.stderr)
     raise typer.Exit(code)
 
 
-async def _serve(options: "Options", port: int, folder: Path, command: Sequence[str]) -> int:
+async def _serve(options: "Options", port: int, parcels: int, folder: Path, command: Sequence[str]) -> int:
     """Returns the exit code. Raises UsageError."""
-    from harvester.sandbox.environment import settings
+    from harvester.config import read_config
+    from harvester.sandbox.counties.serving import serving, write_entries
+    from harvester.sandbox.environment import SITES, settings
     from harvester.sandbox.network import Network
     from harvester.sandbox.server import serve
 
@@ -62,9 +65,19 @@ async def _serve(options: "Options", port: int, folder: Path, command: Sequence[
     first = Network(options.accounts, options.seed).handle(0)
     print(f"A made-up Bluesky answers at {url}: {options.accounts} accounts. Begin with {first}.", file=sys.stderr)
     try:
-        if command:
-            return await _run(command, settings(url, folder))
-        await _wait(settings(url, folder), first)
+        async with serving(parcels, port + 1 if port else 0) as counties:
+            print(f"Three counties answer at {', '.join(counties.hosts)}: {parcels:,} parcels each.", file=sys.stderr)
+            try:
+                write_entries(counties, folder / SITES, read_config().sites_dir)
+            except OSError as error:
+                where = error.filename or folder
+                raise UsageError(
+                    f"sandbox: {where} cannot be written: {error.strerror}. Go to another folder."
+                ) from None
+            variables = settings(url, folder, counties.hosts)
+            if command:
+                return await _run(command, variables)
+            await _wait(variables, first)
     finally:
         await runner.cleanup()
     return 0
@@ -72,12 +85,14 @@ async def _serve(options: "Options", port: int, folder: Path, command: Sequence[
 
 async def _wait(variables: Mapping[str, str], first: str) -> None:
     """Says what to type elsewhere, and waits for a signal."""
+    from harvester.sandbox.counties.serving import CRAWLS
+
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     print("It is kept up until Ctrl-C. To harvest it, type in another terminal:\n", file=sys.stderr)
     print(*(f"export {name}={shlex.quote(value)}" for name, value in variables.items()), sep="\n", flush=True)
-    print(f"\nharvester crawl bluesky -a seeds={first}\n", file=sys.stderr)
+    print(f"\nharvester crawl bluesky -a seeds={first}", *CRAWLS, "", sep="\n", file=sys.stderr)
     await ended.wait()
 
 

@@ -53,6 +53,7 @@ RESERVED = frozenset(
         "purged",
         "quotas",
         "runs",
+        "schedule_looks",
         "schedules",
         "seeds",
         "thread_queue",

@@ -66,6 +66,7 @@ def main(folder: str, parcels: int) -> None:
             run(["harvester", "report", "--job", job, "--out", f"{folder}/report.html"])
     console.print(f"\nCharts of the county are in {folder}/report.html: open it in a browser.")
     console.print(f"The PDFs of its bills are below {folder}/data/images/{SITE}, the tables in {folder}/export.")
+    console.print("To try others by hand: harvester sandbox serves three counties and prints what to type.")
 
 
 def _write(place: Path, site: CountySite) -> None:

@@ -1,0 +1,1 @@
+"""Three made-up jurisdictions whose pages have the markup of iasWorld, Patriot WebPro and VGSI."""
