@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,11 @@ def read(platform: str, page: str, parcel_id: str) -> list[Record]:
     return list(found.records)
 
 
-def only(records: list[Record], kind: type[Any]) -> list[Any]:
+def only(records: Sequence[Record], kind: type[Any]) -> list[Any]:
     return [record for record in records if isinstance(record, kind)]
 
 
-def check_property(records: list[Record], parcel: Parcel) -> None:
+def check_property(records: Sequence[Record], parcel: Parcel) -> None:
     (found,) = only(records, Property)
     assert list(found.owner_names or ()) == list(parcel.owners)
     assert " ".join(str(found.situs_address).split()) == parcel.situs

@@ -26,6 +26,7 @@ from tests.publish.conftest import House, wait
 from tests.publish.receiver import OTHER, SECRET, Receiver
 
 Document = dict[str, Any]
+BUSY = "it answered HTTP {}, and asks to be left alone"
 EVENT = Event("e1", "harvester.post.created", "bluesky.post.created", b'{"id":"e1"}')
 
 
@@ -213,8 +214,8 @@ async def post_to(url: str, config: Config, **fields: Any) -> Any:
     [
         (302, {"Location": "/elsewhere"}, "it answered HTTP 302, and redirects are not followed", False, None, False),
         (410, {}, "it answered HTTP 410: it wants no more events", False, None, True),
-        (429, {"Retry-After": "30"}, "it answered HTTP 429", False, 30.0, False),
-        (503, {"Retry-After": "7200"}, "it answered HTTP 503", False, 7200.0, False),
+        (429, {"Retry-After": "30"}, f"{BUSY.format(429)} for 30 s", False, 30.0, False),
+        (503, {"Retry-After": "7200"}, f"{BUSY.format(503)} for 2 h 00 min", False, 7200.0, False),
         (500, {"Retry-After": "60"}, "it answered HTTP 500", False, None, False),
         (404, {}, "it answered HTTP 404", False, None, False),
         (422, {}, "it answered HTTP 422", True, None, False),
@@ -250,7 +251,7 @@ async def test_a_receiver_that_does_not_answer_or_is_not_there_has_not_got_it() 
     async with Site() as site:
         site.answers = {'/?{"id":"e1"}': [Answer(silent=True)]}
         assert await post_to(site.url, Config(allow_private_hosts=True))
-    assert "Cannot connect to host" in (await post_to(site.url, Config(allow_private_hosts=True))).said
+    assert "cannot be connected to" in (await post_to(site.url, Config(allow_private_hosts=True))).said
 
 
 async def test_a_name_that_leads_inward_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
