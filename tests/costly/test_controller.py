@@ -38,7 +38,8 @@ async def test_uploads(config: Config, mongodb_uri: str, own_redis: str, tmp_pat
 
 
 async def _cost(client: httpx2.AsyncClient, pid: int, name: str, body: Body) -> Cost:
-    sending = asyncio.create_task(_sent(client, name, body))
+    content = body.make()
+    sending = asyncio.create_task(_sent(client, name, body.kind, content))
     longest = 0.0
     with watched(pid) as watching:
         while not sending.done():
@@ -52,16 +53,15 @@ async def _cost(client: httpx2.AsyncClient, pid: int, name: str, body: Body) -> 
     return Cost(name, watching.peak, longest, "ok" if answer.status_code < 300 else str(answer.status_code), said)
 
 
-async def _sent(client: httpx2.AsyncClient, name: str, body: Body) -> httpx2.Response:
-    content = await asyncio.to_thread(body.make)
+async def _sent(client: httpx2.AsyncClient, name: str, kind: str, content: bytes) -> httpx2.Response:
     headers = {"Idempotency-Key": name.replace(" ", "-")}
-    if body.kind in ("schema", "path"):
+    if kind in ("schema", "path"):
         declared: dict[str, Any] = {"url": "http://127.0.0.1:9/"}
-        declared |= {"schema": json.loads(content)} if body.kind == "schema" else {"rows": content.decode()}
+        declared |= {"rows": "@", "schema": json.loads(content)} if kind == "schema" else {"rows": content.decode()}
         item = {"key": "prices", **declared}
         given = {"spider": "endpoints", "arguments": {"endpoints": "http://127.0.0.1:9/"}, "items": [item]}
         return await client.post("/api/v1/jobs", json=given, headers=headers)
-    headers["Content-Type"], _, coding = body.kind.partition("; ")
+    headers["Content-Type"], _, coding = kind.partition("; ")
     if coding:
         headers["Content-Encoding"] = coding
     query = {"spider": "bluesky"}
