@@ -64,6 +64,7 @@ def main(folder: str, parcels: int) -> None:
             run(["harvester", "jobs", "export", job, "--format", "csv", "--out", f"{folder}/export"])
             say(6, "Drawing a picture of it")
             run(["harvester", "report", "--job", job, "--out", f"{folder}/report.html"])
+    console.print("\nThe portal answered while this ran. `harvester sandbox` serves counties for as long as you like.")
     console.print(f"\nCharts of the county are in {folder}/report.html: open it in a browser.")
     console.print(f"The PDFs of its bills are below {folder}/data/images/{SITE}, the tables in {folder}/export.")
     console.print("To try others by hand: harvester sandbox serves three counties and prints what to type.")
