@@ -94,7 +94,7 @@ def _read(path: Path) -> Page:
         return Page(platform, path.stem, list(_unread(expected)), found, is_right)
     compared = compare(found.records, expected)
     compared += [Compared(f"reject of {each.kind}", WRONG, None, each.reason) for each in found.rejects]
-    withheld = [reason for record in found.records for reason in record.unread.values()]
+    withheld = [f"{name} withheld: {why}" for record in found.records for name, why in record.unread.items()]
     is_right = not wanted or any(re.search(wanted, each, re.IGNORECASE) for each in withheld)
     return Page(platform, path.stem, compared, is_right=is_right)
 
