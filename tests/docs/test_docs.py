@@ -10,7 +10,7 @@ import pytest
 
 from harvester import exceptions
 from harvester.config import Config
-from harvester.exceptions import INTERRUPTED
+from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.items.base import RESERVED
 from harvester.monitors.suites import EXIT_CODE, RunMonitors
 from harvester.outcomes import Outcome
@@ -69,7 +69,7 @@ def test_every_exit_code_is_documented() -> None:
     codes = {error.exit_code for error in errors if issubclass(error, exceptions.HarvesterError)}
     stated = {int(code) for path in SOURCES for code in re.findall(r"exit_code=(\d+)", path.read_text("utf-8"))}
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", OPERATING, re.MULTILINE)}
-    assert documented == {0, INTERRUPTED, EXIT_CODE} | codes | stated
+    assert documented == {0, INTERRUPTED, TERMINATED, EXIT_CODE} | codes | stated
 
 
 def test_every_monitor_is_documented() -> None:
