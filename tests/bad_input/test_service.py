@@ -141,7 +141,9 @@ LASTING: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] =
 
 def directory_down(place: Place, site: Sandbox) -> tuple[Answer, set[str]]:
     place.variables |= {"HARVESTER_PLC_URL": "http://127.0.0.1:1", "HARVESTER_MAX_ERROR_RATIO": "1"}
-    return place.crawl(site, *NO_WAITING, seeds=f"{site.did(29)},{site.did(0)}"), place.posts_of(site.did(29))
+    return place.crawl(site, *NO_WAITING, seeds=f"{site.did(29)},{site.did(0)}", harvest_unknown="yes"), place.posts_of(
+        site.did(29)
+    )
 
 
 class Private(NamedTuple):
@@ -158,7 +160,7 @@ def private_server(place: Place, site: Sandbox) -> Private:
     place.variables["HARVESTER_PRIVATE_HOSTS"] = service.removeprefix("http://")
     place.variables["HARVESTER_PLC_URL"] = service
     did, began = site.did(30), time.time()
-    answer = place.crawl(site, seeds=did, service=service)
+    answer = place.crawl(site, seeds=did, service=service, harvest_unknown="yes")
     asked = [entry["path"] for entry in site.log()["requests"] if entry["actor"] == did and entry["time"] >= began]
     return Private(answer, place.posts_of(did), asked)
 

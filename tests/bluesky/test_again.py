@@ -10,6 +10,7 @@ from typing import Any
 from PIL import Image
 
 from harvester.sandbox import images
+from harvester.stores.objects import on_disk
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import EVERYTHING, Records
 from tests.crash.harvest import Harvest, documents
@@ -97,7 +98,7 @@ def documented_paths(site: Sandbox, database: Records) -> set[str]:
     found: set[str] = set()
     for row in database.profiles.find():
         paths = {
-            slot: f"{row['did']}/{name}.jpg"
+            slot: f"{on_disk(row['did'])}/{name}.jpg"
             for slot, name in (("avatar", "pfp"), ("banner", "banner"))
             if row.get(f"{slot}_url")
         }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harvester.sandbox.network import special
+from harvester.stores.objects import on_disk
 from harvester.stores.staging import OPEN, SUFFIX, read_segment
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest, fates
@@ -40,7 +41,7 @@ def test_an_opt_out_that_becomes_known_later_removes_what_an_earlier_harvest_kep
 ) -> None:
     """A new label; and a declaration that could not be asked for, since nobody said where the account's server is."""
     dids = {kind: site.did(kind) for kind in KINDS}
-    images = {kind: Path("data", "images", did) for kind, did in dids.items()}
+    images = {kind: Path("data", "images", on_disk(did)) for kind, did in dids.items()}
     hidden = [
         site.fault("replace", "xrpc/app.bsky", old=LABEL, new='"val":"nothing"'),
         site.fault("status", f"^/{dids['intents_refuse']}", status=404),

@@ -203,7 +203,7 @@ def test_a_waiting_worker_takes_what_comes_and_goes_on_after_an_account_was_harv
     redis.lpush(LIST, json.dumps({"seeds": site.did(22), "collect": "profiles"}))
     until(lambda: mongodb.job_items.find_one({"key": site.did(22), "stage": "profile_collected"}), worker)
     assert worker.said.count(waits) == 1
-    assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
+    assert worker.end(signal.SIGTERM) == 143, worker.said[-3000:]
     assert "Traceback" not in worker.said
 
 
@@ -224,7 +224,7 @@ def test_a_killed_worker_loses_no_entry(serve: Serve, site: Sandbox, redis: Any,
     redis.zadd(f"{prefix}start:workers", {"a-worker-of-yore": 1})
     until(lambda: collected(mongodb) >= truth | {site.did(0)}, other)
     until(lambda: left(redis) == 0, other)
-    assert other.end(signal.SIGTERM) == 130, other.said[-3000:]
+    assert other.end(signal.SIGTERM) == 143, other.said[-3000:]
 
 
 def test_a_list_of_another_type_is_named_and_left_alone(serve: Serve, redis: Any) -> None:
@@ -262,7 +262,7 @@ def test_a_redis_that_goes_away_is_a_pause(
         push(server.uri, site.did(22))
         until(lambda: collected(mongodb) == {site.did(number) for number in (20, 21, 22)}, worker)
         assert worker.said.count("Redis is back; the crawl goes on") == 1
-        assert worker.end(signal.SIGTERM) == 130, worker.said[-3000:]
+        assert worker.end(signal.SIGTERM) == 143, worker.said[-3000:]
 
 
 def push(url: str, entry: str) -> None:

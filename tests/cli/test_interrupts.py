@@ -81,7 +81,7 @@ def test_a_crawl_that_asks_for_its_servers_ends_when_it_is_told_to(number: signa
         ):
             crawl.send_signal(number)
             code, out, log = crawl.ended()
-    assert (code, out, log.splitlines()) == (130, "", [SAID])
+    assert (code, out, log.splitlines()) == (128 + number, "", [SAID])
 
 
 @pytest.mark.parametrize("words", ["jobs list", "runs list"])
@@ -96,7 +96,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(words: str, tmp_path: Path) -> No
         ):
             command.send_signal(signal.SIGTERM)
             code, _, log = command.ended()
-    assert (code, "Traceback" in log) == (130, False)
+    assert (code, "Traceback" in log) == (143, False)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -113,7 +113,7 @@ def test_workers_whose_servers_are_asked_for_are_not_begun(number: signal.Signal
         ):
             workers.send_signal(number)
             code, out, log = workers.ended()
-    assert (code, out, log.splitlines()) == (130, "", [SAID])
+    assert (code, out, log.splitlines()) == (128 + number, "", [SAID])
 
 
 def test_a_private_server_that_is_being_started_ends_with_the_crawl_that_wanted_it(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_spider_that_opens_is_closed_as_it_should_be(
     opening.send_signal(number)
     (tmp_path / "go").touch()
     code, _, log = opening.ended()
-    assert code == 130, log
+    assert code == 128 + number, log
     assert "Closing spider (shutdown)" in log
     assert "Traceback" not in log
 
@@ -162,5 +162,5 @@ def test_a_second_signal_ends_a_spider_that_opens_at_once(
     until((tmp_path / "heard").exists)
     opening.send_signal(number)
     code, _, log = opening.ended()
-    assert code == 130, log
+    assert code == 128 + number, log
     assert "Traceback" not in log

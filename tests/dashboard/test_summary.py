@@ -51,7 +51,7 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert summary.mood == "good"
     assert summary.missing == []
     assert summary.command is None
-    assert rows(summary)["accounts"] == "1,204 of 1,204 (1,204 posts collected)"
+    assert rows(summary)["accounts"] == "1,204 of 1,204 (posts collected: 1,204)"
     assert rows(summary)["new records"] == "80,200 follows, 12 list items"
     assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
 
@@ -135,7 +135,7 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
     assert found["accounts left"] == "4,050", "those that are to be tried again are not counted twice"
     assert found["counties left"] == "20"
     assert found["counties failed"] == "4"
-    assert found["accounts"] == "1,204 of 5,310 (1,204 posts collected, 189 profile collected)"
+    assert found["accounts"] == "1,204 of 5,310 (posts collected: 1,204, profile collected: 189)"
     assert found["counties"] == "200 of 224"
     assert found["seeds rejected"] == "1"
     assert found["opted out"] == "5 profiles reduced to a stub; 7 posts dropped; 1 like purged"

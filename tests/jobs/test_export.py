@@ -228,7 +228,7 @@ def test_an_export_that_is_told_to_end_leaves_no_part_of_a_file(
     monkeypatch.setattr(TableFile, "close", close)
     before = signal.signal(signal.SIGINT, ctrl_c)
     try:
-        assert jobs("export", job, "--out", str(jobs.folder / "out")).code == 130
+        assert jobs("export", job, "--out", str(jobs.folder / "out")).code == 143
     finally:
         signal.signal(signal.SIGINT, before)
     assert (parts[0], list((jobs.folder / "out").iterdir())) == (True, [])

@@ -67,7 +67,7 @@ async def test_a_second_redis_is_refused_before_anything_is_fetched_and_the_firs
         assert "Closing spider (usage_error)" in b.said, "by the conversation in which it would be given requests"
         assert mongodb["job_items"].count_documents({"attempts": {"$gt": 1}}) == 0
         first.terminate()
-        assert await a.end(first) == 130
+        assert await a.end(first) == 143
         assert max(tree.count(path) for path in {arrival.path for arrival in tree.arrivals}) == 1
 
 

@@ -24,7 +24,7 @@ async def test_a_broker_that_is_not_there_has_nothing_and_the_same_sender_tries_
     sender = AmqpSender(AmqpSink(name="bus", kind="amqp", url=f"amqp://127.0.0.1:{free_port}/"))
     for _ in range(2):
         failures = await sender.send(EVENTS)
-        assert ["Connection refused" in failure.said for failure in failures if failure] == [True, True]
+        assert ["refused" in failure.said.lower() for failure in failures if failure] == [True, True]
         assert not any(failure.is_of_event for failure in failures if failure)
     await sender.close()
 

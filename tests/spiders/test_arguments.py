@@ -37,6 +37,8 @@ def test_everything_has_a_default() -> None:
         "service": "https://public.api.bsky.app",
         "web": "https://bsky.app",
         "honour_opt_outs": True,
+        "harvest_unknown": False,
+        "ask_authors": True,
         "recheck": None,
         "looks_a_day": None,
     }

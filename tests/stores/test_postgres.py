@@ -67,7 +67,7 @@ def reasons(to: Postgres) -> dict[str, str]:
         (int, -(2**63), "bigint", None),
         (float, 0.1, "double precision", "0.1"),
         (float, 7, "double precision", "7"),
-        (float, float("nan"), "double precision", "NaN"),
+        (float, float("nan"), "double precision", None),
         (bool, True, "boolean", "true"),
         (Decimal, Decimal128("1234567890123456789012345678901.50"), "numeric", "1234567890123456789012345678901.50"),
         (Decimal, Decimal128("1E+30"), "numeric", "1" + 30 * "0"),

@@ -32,7 +32,7 @@ async def test_a_schedule_that_is_added_twice_is_one(schedules: ScheduleService)
     assert (added.when, added.schedule.next_at.minute) == ("cron 30 2 * * * (Europe/Berlin)", 30)
     again = await schedules.add(replace(NIGHTLY, cron="30 2 * * *"))
     assert again.schedule == added.schedule
-    assert await schedules.list() == [added]
+    assert [each.schedule for each in await schedules.list()] == [added.schedule]
     often = NewSchedule("often", "bluesky", {"seeds": "alice.test"}, every="60m")
     assert await schedules.add(often) == await schedules.add(replace(often, every="1h"))
     with pytest.raises(JobConflict, match="There is a schedule 'nightly'"):
@@ -69,10 +69,10 @@ BAD = [
 
 @pytest.mark.parametrize("wanted", BAD)
 async def test_what_cannot_be_changes_nothing(schedules: ScheduleService, wanted: ScheduleChange) -> None:
-    before = await schedules.add(NIGHTLY)
+    before = (await schedules.add(NIGHTLY)).schedule
     with pytest.raises(UsageError):
         await schedules.change("nightly", wanted)
-    assert await schedules.show("nightly") == before
+    assert (await schedules.show("nightly")).schedule == before
 
 
 async def test_of_two_who_change_the_same_one_is_told(
