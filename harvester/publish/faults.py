@@ -2,6 +2,7 @@
 
 import os
 import re
+import ssl
 
 from aiohttp import (
     ClientConnectorCertificateError,
@@ -46,8 +47,8 @@ def describe_fault(error: BaseException) -> str:
 
 
 def _reason(error: OSError) -> str:
-    reason = getattr(error, "reason", "")  # of a fault of TLS
-    if isinstance(reason, str) and reason:
+    reason = error.reason if isinstance(error, ssl.SSLError) else ""
+    if reason:
         return reason.replace("_", " ").lower()
     if error.errno and error.errno > 0:  # several tries have one text for all of them
         return os.strerror(error.errno)

@@ -54,7 +54,7 @@ def test_a_finished_harvest_done_again_is_a_new_job_that_brings_what_has_changed
     folder = command.folder / "data" / "images"
     before = stored_pictures(folder)
     assert before.keys() == documented_paths(site, mongodb)
-    assert {path.name for path in (folder / site.did(0)).iterdir()} == {"pfp.jpg", "banner.jpg", "posts"}
+    assert {path.name for path in (folder / on_disk(site.did(0))).iterdir()} == {"pfp.jpg", "banner.jpg", "posts"}
     assert all(Image.open(BytesIO(content)).format == "JPEG" for content in before.values())
     assert {tuple(row["quote_count"] for row in mongodb.posts.find())} == {(0,) * mongodb.posts.count_documents({})}
 
@@ -74,7 +74,7 @@ def test_a_finished_harvest_done_again_is_a_new_job_that_brings_what_has_changed
     assert observed_later["handle"] == "later.example", "an older observation does not win"
     after = stored_pictures(folder)
     changed = {path for path in after if after[path] != before.get(path)}
-    assert changed == {f"{site.did(PICTURED)}/pfp.jpg"}
+    assert changed == {f"{on_disk(site.did(PICTURED))}/pfp.jpg"}
     assert after.keys() == before.keys()
     fetched = [entry["path"] for entry in site.log()["requests"] if entry["path"].startswith("/img/")]
     assert len(fetched) == 1, "only the changed avatar is fetched again"
@@ -106,7 +106,7 @@ def documented_paths(site: Sandbox, database: Records) -> set[str]:
         found.update(paths.values())
     for row in database.posts.find():
         shown: list[Any] = row.get("embed", {}).get("images", [])
-        paths = {str(place): f"{row['did']}/posts/{row['cid']}_{place}.jpg" for place in range(len(shown))}
+        paths = {str(place): f"{on_disk(row['did'])}/posts/{row['cid']}_{place}.jpg" for place in range(len(shown))}
         assert row.get("media_paths", {}) == paths
         found.update(paths.values())
     return found

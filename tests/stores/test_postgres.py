@@ -67,7 +67,6 @@ def reasons(to: Postgres) -> dict[str, str]:
         (int, -(2**63), "bigint", None),
         (float, 0.1, "double precision", "0.1"),
         (float, 7, "double precision", "7"),
-        (float, float("nan"), "double precision", None),
         (bool, True, "boolean", "true"),
         (Decimal, Decimal128("1234567890123456789012345678901.50"), "numeric", "1234567890123456789012345678901.50"),
         (Decimal, Decimal128("1E+30"), "numeric", "1" + 30 * "0"),
@@ -97,6 +96,12 @@ def test_a_value_is_stored_with_its_type_as_it_is(
         assert stored == date.fromisoformat(value)
     else:
         assert stored == value
+
+
+def test_a_number_that_is_not_finite_is_a_missing_value(to: Postgres) -> None:
+    table(to, Column("it", float)).write([{"_id": "1", "it": float("nan")}])
+    ((stored, _),) = rows(to, what="it, 1")
+    assert (stored, reasons(to)) == (None, {})
 
 
 @pytest.mark.parametrize(
