@@ -74,6 +74,7 @@ def test_a_working_folder_that_was_removed_is_told_in_one_sentence(tmp_path: Pat
     assert (ran.returncode, ran.stdout) == (0, f"{__version__}\n")
 
 
+@pytest.mark.soak
 def test_a_folder_whose_name_is_no_utf8_holds_private_servers_a_run_and_its_files(tmp_path: Path) -> None:
     folder = bytes(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)

@@ -35,7 +35,7 @@ def test_a_cancelled_job_is_interrupted_and_the_same_job_continues_it(
     assert scrapyd.post("cancel", project="harvester", job=job)["prevstate"] == "running"
     scrapyd.finish(job)
     run = run_of(records, job)
-    assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "shutdown", 143), scrapyd.said
+    assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "shutdown", 130), scrapyd.said
     site.clear_faults()
     again = scrapyd.schedule(**wishes(site, depth="1"))
     scrapyd.finish(again)
