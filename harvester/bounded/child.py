@@ -1,4 +1,4 @@
-"""The process in which bounded functions run: `python -m harvester.bounded.child`. It ends with its input."""
+"""Runs bounded functions: `python -m harvester.bounded.child`. The process ends when its standard input is closed."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from harvester.bounded.frames import ITEM, PART, RAISED, READY, RESULT, dumps_in
 
 
 def serve(calls: BinaryIO, answers: BinaryIO) -> None:
-    """Answers one call after the other. The bounds are the parent's affair, but for what holds when it is gone."""
+    """Answers one call after the other. The parent enforces the bounds; this process limits only its own CPU time."""
 
     def answer(kind: str, value: Any) -> None:
         write_frame(answers, (kind, value))
@@ -56,6 +56,6 @@ def _bound_time(cpu_s: float) -> None:
 
 if __name__ == "__main__":
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a function prints is no answer
+    os.dup2(2, 1)  # a function that prints must not write into the answers
     sys.stdin.close()
     serve(stdin, stdout)

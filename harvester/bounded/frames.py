@@ -1,7 +1,7 @@
-"""How a process and its parent speak: pickles in frames, each behind its length.
+"""Sends Python values between a process and its parent: each is a pickle in a frame that begins with its length.
 
-Both ends are this program. Large bytes travel beside the pickle that holds them, so that they are not copied; long
-lists travel in parts, so that whoever unpickles them never holds the interpreter for long.
+Both processes run this program. Large bytes are sent beside their pickle, so that they are not copied. Long lists are
+sent in parts, so that unpickling them never blocks the interpreter for long.
 """
 
 import pickle
@@ -10,15 +10,15 @@ from io import BytesIO
 from typing import IO, Any
 
 READY, PART, ITEM, RESULT, RAISED = "ready", "part", "item", "result", "raised"
-"""Kinds of answers: the function is imported; a part of a long list; what a generator yields; what the function
-returns; what it raises."""
+"""Kinds of answers: the function was imported; a part of a long list; an item of a generator; the function's result;
+its exception."""
 LENGTH_BYTES = 8
 PART_ITEMS = 500
 """Items of a long list that travel together."""
 
 
 def write_frame(stream: IO[bytes], value: Any) -> None:
-    """Writes a value and what it refers to. Flushes nothing."""
+    """Writes a value with its buffers. The caller flushes the stream."""
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(value, 5, buffer_callback=buffers.append)
     views = [buffer.raw() for buffer in buffers]
@@ -38,12 +38,12 @@ def read_frame(stream: IO[bytes]) -> tuple[Any, int]:
 
 
 def dumps_in_parts(value: Any, send_part: Callable[[list[Any]], None]) -> bytes:
-    """Pickles a value; `send_part` is called with the parts of its long lists, which are not in the pickle."""
+    """Pickles a value without its long lists, and calls `send_part` with each part of these lists."""
     return _InParts(BytesIO(), send_part).dumped(value)
 
 
 def loads_in_parts(pickled: bytes, parts: list[Any]) -> Any:
-    """Returns the value of which these are all parts, in the order in which they were sent."""
+    """Returns the value. `parts` holds the items of its long lists, in the order in which they were sent."""
     return _FromParts(BytesIO(pickled), parts).load()
 
 

@@ -16,21 +16,21 @@ from harvester.bounded.frames import ITEM, PART, RAISED, loads_in_parts, read_fr
 from harvester.exceptions import TooCostlyError
 
 LOOK_S = 0.02
-"""How often it is looked what a call has taken. What it takes in between comes on top."""
+"""Pause between two checks of the process. A call may exceed its bounds by what it uses in one pause."""
 MAX_START_S = 120.0
 """For the imports of a function; on a machine that is busy they take long."""
 _MB = 1 << 20
 
 
 class Bounds(NamedTuple):
-    """What one call may take."""
+    """The limits of one call."""
 
     cpu_s: float
-    """Seconds of computing. Those in which the machine is busy with others do not count."""
+    """Seconds of CPU time. Waiting for the CPU does not count."""
     memory_mb: int
     """Megabytes beyond what the process has before the call."""
     result_mb: int
-    """Megabytes of what comes back."""
+    """Megabytes of the result."""
     silence_s: float
     """Seconds without an answer, for a function that waits rather than computes."""
 
@@ -116,7 +116,7 @@ class BoundedProcess:
             self.close()
         if self._process is None:
             try:
-                self._process = _start(self._files)
+                self._process = start_child("harvester.bounded.child", self._files)
             except OSError as error:
                 raise TooCostlyError(f"no process for it can be started here: {error.strerror}") from None
         return self._process
@@ -205,12 +205,16 @@ def _death_of(process: "subprocess.Popen[bytes]") -> str:
     return "the process that reads it says nothing that can be understood"
 
 
-def _start(files: Sequence[int]) -> "subprocess.Popen[bytes]":
+def start_child(module: str, files: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
+    """Starts `python -m MODULE` with pipes to its standard input and output. Raises OSError.
+
+    `files`: descriptors of open files, which the process has under the same numbers.
+    """
     environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # and none of our secrets
     if os.name == "nt":
         environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]  # Python does not start without it
     return subprocess.Popen(
-        [sys.executable, "-m", "harvester.bounded.child"],
+        [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # what libraries say of damage

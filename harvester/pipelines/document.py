@@ -1,14 +1,13 @@
 """Bytes of unknown origin as a document: whether it is one, and what stands in it."""
 
 import hashlib
-import os
 import subprocess
-import sys
 from importlib.util import find_spec
 from threading import Timer
 
 import msgspec
 
+from harvester.bounded.process import start_child
 from harvester.exceptions import FileError
 from harvester.items import MediaContent
 from harvester.parsers.pdf import LENGTH_BYTES, PdfText
@@ -41,7 +40,7 @@ class DocumentReader:
         if self._process and self._process.poll() is not None:
             self.close()  # it was killed when it had read the last one, as by a machine short of memory
         try:
-            process = self._process = self._process or _start()
+            process = self._process = self._process or start_child("harvester.parsers.pdf")
         except OSError as error:
             return PdfText(problem=f"not_read: no process to read it can be started here: {error.strerror}")
         assert process.stdin
@@ -64,17 +63,3 @@ class DocumentReader:
         if process:
             process.kill()
             process.communicate()
-
-
-def _start() -> "subprocess.Popen[bytes]":
-    environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # and none of our secrets
-    if os.name == "nt":
-        environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]  # Python does not start without it
-    return subprocess.Popen(
-        [sys.executable, "-m", "harvester.parsers.pdf"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # what the library says of damage
-        env=environment,
-        start_new_session=True,  # Ctrl-C at the terminal is for the crawl
-    )

@@ -50,6 +50,8 @@ _FORMS = (
     " or redis+sentinel://host:26379,host:26379/service/0 (% signs in a password as %25; TLS there as rediss+sentinel)"
 )
 _SETTING = "redis_url"
+MAX_PATH_CHARACTERS = 4096
+"""Of the longest path that Linux takes."""
 
 
 def connect(config: Config) -> Redis:
@@ -85,7 +87,7 @@ def check_address(config: Config) -> None:
 def named(config: Config) -> str:
     """The server, for people: without what opens it."""
     if not config.redis_url:
-        return f"the private one in {shown(str(config.state_dir.absolute()), 4096)} on {platform.node()}"
+        return f"the private one in {shown(str(config.state_dir.absolute()), MAX_PATH_CHARACTERS)} on {platform.node()}"
     return without_userinfo(config.redis_url.get_secret_value().partition("?")[0])
 
 
