@@ -13,10 +13,10 @@ import pytest
 from harvester.config import Config, read_config
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.iasworld import read_datalet
 from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of
-from harvester.parsers.counties.table import Source
 from harvester.sandbox.counties import iasworld, patriot, vgsi
 from harvester.sandbox.counties.parcels import Parcel, Town
 from harvester.sandbox.counties.serving import CRAWLS, PLATFORMS, Counties, serving, write_entries

@@ -21,9 +21,9 @@ def learn_command(
     from harvester.cli.new_site import toml_of
     from harvester.cli.sites_views import site_named
     from harvester.items import Provenance
+    from harvester.parsers.counties.columns import Source
     from harvester.parsers.counties.learn import proposals
     from harvester.parsers.counties.saved import PLATFORMS, read_unchecked
-    from harvester.parsers.counties.table import Source
 
     records = site_named(name).property
     if records is None or records.platform not in PLATFORMS:

@@ -10,9 +10,10 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import normalized
 from harvester.parsers.counties import beacon, iasworld, vgsi
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.drift import Signature
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "county")

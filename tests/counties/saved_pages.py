@@ -30,8 +30,9 @@ from harvester.parsers.counties import (
     socrata,
     vgsi,
 )
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, records_of
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 
 PAGES = Path(__file__).parent / "pages"

@@ -10,7 +10,8 @@ from harvester.exceptions import ParseError, UsageError
 from harvester.items import Found, Said
 from harvester.jobs.documents import Job, JobItem
 from harvester.jobs.ledger import now
-from harvester.parsers.counties.table import Column, Layout, Source
+from harvester.parsers.counties.columns import Column, Source
+from harvester.parsers.counties.table import Layout
 from harvester.spiders.counties.arcgis import ArcgisSpider
 from harvester.spiders.counties.arguments import PropertyArguments
 from harvester.spiders.counties.conditions import all_of, matching

@@ -18,8 +18,8 @@ from harvester.items.property import Assessment, CountyRecord, Property, Sale, T
 from harvester.outcomes import Outcome
 from harvester.outcomes.classifier import classify
 from harvester.parsers.counties import beacon
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import parse_staged, records_of, signature
-from harvester.parsers.counties.table import Source
 from harvester.sites import load_sites
 from tests.sandbox import county
 from tests.sandbox.county import County

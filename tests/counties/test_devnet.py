@@ -14,8 +14,8 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.parsers.counties import devnet
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import parse_staged, records_of
-from harvester.parsers.counties.table import Source
 from tests.sandbox import county
 from tests.sandbox.county import County
 from tests.sandbox.county_devnet import page_of, truth

@@ -29,9 +29,10 @@ from harvester.parsers.counties import (
     socrata,
     vgsi,
 )
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 from harvester.sites.property import Platform
 from harvester.spiders.counties.witness import Doubt, Witnesses

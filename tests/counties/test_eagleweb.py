@@ -15,8 +15,8 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import eagleweb
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, joined, parse_staged, records_of, signature
-from harvester.parsers.counties.table import Source
 from tests.sandbox import county
 from tests.sandbox.county import Document
 from tests.sandbox.county_eagleweb import (

@@ -16,9 +16,10 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Installment, Property, Sale, TaxBill
 from harvester.parsers.counties import iasworld
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.iasworld import Results
 from harvester.parsers.counties.sections import ParcelPage, Section, joined, parse_staged, records_of
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.spiders.counties.iasworld import IasworldSpider
 
 PAGES = Path(__file__).parent / "pages"

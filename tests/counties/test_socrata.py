@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harvester.exceptions import ParseError
 from harvester.items.property import Assessment, Property
 from harvester.parsers.counties import socrata
-from harvester.parsers.counties.table import Source
+from harvester.parsers.counties.columns import Source
 from tests.counties.test_arcgis import PAGES, SEEN, of_kind
 
 COOK = Source("us-il-cook", "17031", "pin")

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from harvester.items import Provenance
 from harvester.items.property import READ_FIELDS, Assessment, Property, Sale
 from harvester.parsers.counties import arcgis, iasworld
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.synonyms import CANONICAL, synonyms_of
-from harvester.parsers.counties.table import Source
 from harvester.sites.property import IGNORED, PropertyRecords
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")

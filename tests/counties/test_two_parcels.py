@@ -11,8 +11,9 @@ from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import CountyRecord, Sale
 from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, vgsi
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 from tests.sandbox import county_beacon, county_devnet, county_eagleweb, county_esearch, county_pacs, county_patriot
 from tests.sandbox.county import Parcel

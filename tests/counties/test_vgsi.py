@@ -16,7 +16,8 @@ from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties import vgsi
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 from tests.sandbox import vision
 from tests.sandbox.vision import VisionTown, card_of, truth_of

@@ -8,7 +8,8 @@ import pytest
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
 from harvester.parsers.counties import vgsi
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 
 SOURCE = Source("us-nh-made-up", "3300900001")

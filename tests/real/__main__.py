@@ -20,8 +20,9 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.items import Provenance
 from harvester.outcomes.classifier import classify, classify_page
 from harvester.outcomes.outcome import OK
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.saved import read_saved
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.sites import load_sites
 from tests.real.compare import MISSING, RIGHT, WRONG, Compared, compare
 

@@ -11,8 +11,9 @@ from msgspec import Struct, field
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.parsers.counties import contract
+from harvester.parsers.counties.columns import Column, Source
 from harvester.parsers.counties.encoding import read_json
-from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
+from harvester.parsers.counties.table import Layout, Rows, checked_count
 
 USUAL_ROWS = 1000
 """That servers before 10.1 give at once, which do not say how many."""

@@ -17,8 +17,9 @@ from harvester.parsers.counties import (
     socrata,
     vgsi,
 )
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, read_records
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 
 _TABLES: Mapping[str, Callable[[bytes, Source, Provenance], Rows]] = {

@@ -18,11 +18,12 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import contract, labels, values
+from harvester.parsers.counties.columns import Column, Source
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.guesses import is_of_parts
 from harvester.parsers.counties.labels import Label, label_of
 from harvester.parsers.counties.synonyms import Synonyms
-from harvester.parsers.counties.table import Column, Rows, Source, UnreadLabel, identity, layout_of
+from harvester.parsers.counties.table import Rows, UnreadLabel, identity, layout_of
 from harvester.parsers.counties.taxes import bills_of
 
 MOST_LABELS_NAMED = 30

@@ -10,8 +10,9 @@ from msgspec import Struct, field
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.parsers.counties import contract
+from harvester.parsers.counties.columns import Column, Source
 from harvester.parsers.counties.encoding import read_json
-from harvester.parsers.counties.table import Column, Layout, Rows, Source, checked_count
+from harvester.parsers.counties.table import Layout, Rows, checked_count
 from harvester.parsers.counties.values import MOST_DIGITS
 
 _NUMBERS = frozenset({"number", "money", "double", "percent"})

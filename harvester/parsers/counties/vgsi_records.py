@@ -9,9 +9,10 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, Property, Sale
 from harvester.parsers.counties import contract, labels, values
 from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import Grid, Labelled
-from harvester.parsers.counties.table import CURRENCY, Rows, Source, identity, is_sale, transfer_of
+from harvester.parsers.counties.table import CURRENCY, Rows, identity, is_sale, transfer_of
 from harvester.parsers.counties.vgsi import ALIKE, HEADING, NAMES, SALES, VALUES, Card, encode, is_pid
 
 _book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch

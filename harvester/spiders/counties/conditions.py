@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from harvester.parsers.counties.table import Column, Layout
+from harvester.parsers.counties.columns import Column
+from harvester.parsers.counties.table import Layout
 from harvester.parsers.counties.values import MOST_DIGITS
 
 Parcels = Sequence[Sequence[str]]

@@ -16,8 +16,9 @@ from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, verdict_of
+from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import parse_staged
-from harvester.parsers.counties.table import Rows, Source
+from harvester.parsers.counties.table import Rows
 from harvester.project import spider_loader
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords

@@ -12,7 +12,8 @@ from harvester.exceptions import UsageError
 from harvester.items import Provenance, Record
 from harvester.outcomes.answer import header
 from harvester.parsers.counties import socrata as parse
-from harvester.parsers.counties.table import Column, Rows
+from harvester.parsers.counties.columns import Column
+from harvester.parsers.counties.table import Rows
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.table import TableSpider
 
