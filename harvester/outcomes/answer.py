@@ -10,6 +10,7 @@ import msgspec
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.decoding import as_utf8, certain_encoding, decode_text
 from harvester.meta import EXPECTS
 from harvester.outcomes.evidence import excerpt, readable
 
@@ -31,6 +32,7 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 """Byte order mark and spaces."""
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
+_is_text = re.compile(rb"json|html|xml|text/|\A\Z").search
 _title = re.compile(r"<title[^>]{0,200}>([^<]{0,500})", re.IGNORECASE).search
 _may_be_an_error = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:error|errors|code|message|msg|status|success|type)"'
@@ -61,8 +63,8 @@ class Answer:
         self.ending = ending
         """With what every whole HTML page of the site ends."""
         self.status = response.status
-        self.body = response.body
         self.content_type = header(response, b"Content-Type")
+        self.body = _with_ascii(response.body, self.content_type)
         self.kind = self._kind()
         self.error = self._error()
         """The error of a JSON body. In a 200 it is looked for only where the body begins like one."""
@@ -113,7 +115,8 @@ class Answer:
 
     @cached_property
     def page(self) -> str:
-        return self.body[:MOST_PAGE].decode("utf-8", "replace")
+        """The beginning of the body in its own charset, as browsers find it."""
+        return self._decoded(MOST_PAGE)
 
     @cached_property
     def small_page(self) -> str:
@@ -154,7 +157,6 @@ class Answer:
     @property
     def cut_short(self) -> bool:
         """Whether the body ends before its end."""
-        body = self.body
         if self._has_no_body:
             return False
         if self.kind == "json":
@@ -162,9 +164,11 @@ class Answer:
         if self.response.flags:  # decompressed, rendered or cached: another length than was announced
             return "dataloss" in self.response.flags
         length = header(self.response, b"Content-Length")
-        if length.isdigit() and len(body) < int(length):
+        if length.isdigit() and len(self.response.body) < int(length):
             return True
-        return self.kind == "html" and bool(self.ending) and self.ending.lower().encode() not in body[-TAIL:].lower()
+        return (
+            self.kind == "html" and bool(self.ending) and self.ending.lower().encode() not in self.body[-TAIL:].lower()
+        )
 
     @property
     def conditional(self) -> bool:
@@ -186,7 +190,18 @@ class Answer:
         """How it begins, for people."""
         if self.kind == "html":
             return excerpt(self.readable)
-        return excerpt(self.body[:MOST_MARKUP].decode("utf-8", "replace")) if self.kind != "other" else ""
+        return excerpt(self._decoded(MOST_MARKUP)) if self.kind != "other" else ""
+
+    def _decoded(self, most: int) -> str:
+        if self.body is not self.response.body:
+            return self.body[:most].decode("utf-8", "replace")
+        return decode_text(self.body[:most], self.content_type.decode("latin-1"), prefers_utf8=self.kind == "json")
+
+
+def _with_ascii(body: bytes, content_type: bytes) -> bytes:
+    """Returns text of UTF-16 and UTF-32 as UTF-8, since rules search bytes of ASCII; any other body as it is."""
+    encoding = certain_encoding(body[:4]) if _is_text(content_type) else None
+    return as_utf8(body) if encoding and encoding.startswith(("utf-16", "utf-32")) else body
 
 
 def header(response: Response, name: bytes) -> bytes:

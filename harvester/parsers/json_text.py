@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from harvester.decoding import as_utf8
 from harvester.exceptions import ParseError
-from harvester.parsers.decoding import as_utf8
 
 MAX_LEVELS = 600
 """Nested levels that stay. A thread of a hundred replies has about three hundred; msgspec reads about nine hundred."""

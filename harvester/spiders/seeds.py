@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from harvester.decoding import certain_encoding
 from harvester.exceptions import UsageError
-from harvester.parsers.decoding import certain_encoding
 
 _handle = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 _did = re.compile(r"did:plc:[a-z2-7]{24}|did:(?!plc:)[a-z]+:[A-Za-z0-9._:%-]*[A-Za-z0-9._-]")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from harvester.parsers import decoding
+from harvester import decoding
 from harvester.parsers.json_text import read_mended
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from harvester.decoding import as_utf8
 from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Record, Reject
 from harvester.items.trend import Hashtag, Trend, is_of_tag, normal_tag
-from harvester.parsers.decoding import as_utf8
 from harvester.parsers.json_text import read_mended
 from harvester.parsers.json_values import MOST_INT
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 from lxml import etree, html
 
+from harvester.decoding import as_utf8
 from harvester.exceptions import ParseError
 from harvester.hosts import without_user
 from harvester.items import Provenance, Reject
 from harvester.items.feed import Feed, FeedEntry
-from harvester.parsers.decoding import as_utf8
 from harvester.parsers.json_text import read_json
 from harvester.parsers.web.entries import Given, enclosures, record, with_dates, with_ids
 from harvester.parsers.web.packed import start_of, unpack

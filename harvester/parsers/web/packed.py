@@ -4,7 +4,7 @@ import zlib
 from gzip import BadGzipFile, GzipFile
 from io import BytesIO
 
-from harvester.parsers.decoding import as_utf8
+from harvester.decoding import as_utf8
 
 GZIP = b"\x1f\x8b"
 """How a gzip file begins."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple
 
-from harvester.parsers.decoding import as_utf8, certain_encoding
+from harvester.decoding import as_utf8, certain_encoding
 
 MOST_BYTES = 500 * 1024
 """Of a file that are read; RFC 9309 asks for no more."""

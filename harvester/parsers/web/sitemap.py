@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
+from harvester.decoding import as_utf8
 from harvester.exceptions import ParseError
 from harvester.hosts import without_user
-from harvester.parsers.decoding import as_utf8
 from harvester.parsers.web.dates import read_date
 from harvester.parsers.web.packed import CUT, unpack
 from harvester.parsers.web.references import with_references

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import feedparser
 
+from harvester.decoding import as_utf8
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
-from harvester.parsers.decoding import as_utf8
 from harvester.parsers.web.entries import Given, enclosures, with_dates, with_ids
 from harvester.parsers.web.packed import CUT
 from harvester.parsers.web.references import with_references

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from typing import NamedTuple
 
+from harvester.decoding import as_utf8, certain_encoding
 from harvester.exceptions import ParseError
 from harvester.items import Usage
-from harvester.parsers.decoding import as_utf8, certain_encoding
 from harvester.parsers.json_text import read_json
 from harvester.parsers.web.robots import AI_TOKENS, MOST_BYTES, Robots, Rule, Rules, parse_robots, path_of
 

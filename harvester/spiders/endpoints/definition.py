@@ -17,11 +17,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from harvester import validation
 from harvester.bounded import BoundedProcess, Bounds
+from harvester.decoding import decode_text
 from harvester.exceptions import InvalidRecordError, TooCostlyError, UsageError
 from harvester.hosts import user_of
 from harvester.items import Found
 from harvester.items.other import check_collection, collection_named
-from harvester.parsers.decoding import decode_text
 from harvester.parsers.web.endpoint import Wanted
 from harvester.parsers.web.rows import check_path
 from harvester.parsers.web.schemas import check_schema, unchecked_formats
