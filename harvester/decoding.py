@@ -2,10 +2,12 @@
 
 import codecs
 from functools import lru_cache
+from io import RawIOBase
+from typing import Any
 
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom, to_unicode
 
-_UTF8 = "utf-8"
+UTF8 = "utf-8"
 _ANSI = "cp1252"
 """Windows calls it ANSI: what old servers and programs send when they do not say what they send."""
 _ZEROS = (
@@ -32,15 +34,15 @@ def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = Fal
         return certain
     declared = _charset(http_content_type_encoding(content_type))
     if declared and declared.startswith(("utf-16", "utf-32")):  # the text has no mark, and may be of another encoding
-        declared = (declared if declared[6:] else f"{declared}-le") if b"\0" in body else _UTF8
+        declared = (declared if declared[6:] else f"{declared}-le") if b"\0" in body else UTF8
     # That a declaration could be read as ASCII proves that the text is not UTF-16.
     elif not declared and (declared := _charset(html_body_declared_encoding(body))):
-        declared = _UTF8 if declared.startswith(("utf-16", "utf-32")) else declared
-    is_decided = declared not in (None, _UTF8) and (not prefers_utf8 or declared.startswith(("iso2022", "hz")))
+        declared = UTF8 if declared.startswith(("utf-16", "utf-32")) else declared
+    is_decided = declared not in (None, UTF8) and (not prefers_utf8 or declared.startswith(("iso2022", "hz")))
     if declared and is_decided:
         return declared
     is_utf8 = _is_mostly_utf8(body)
-    return _UTF8 if is_utf8 else (_ANSI if declared in (None, _UTF8) else declared)
+    return UTF8 if is_utf8 else (_ANSI if declared in (None, UTF8) else declared)
 
 
 def decode_text(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
@@ -51,10 +53,51 @@ def decode_text(body: bytes, content_type: str = "", *, prefers_utf8: bool = Fal
 def as_utf8(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> bytes:
     """Returns the same text for parsers that take bytes. An XML or HTML parser must be told that it is UTF-8."""
     encoding = encoding_of(body, content_type, prefers_utf8=prefers_utf8)
-    if encoding == _UTF8 and _is_utf8(body):
+    if encoding == UTF8 and _is_utf8(body):
         return body.removeprefix(codecs.BOM_UTF8)
     return to_unicode(body, encoding).removeprefix("\ufeff").encode()
 
+
+class ReadAsUtf8(RawIOBase):
+    """Reads a file of another encoding as UTF-8, a piece at a time.
+
+    What is no text of that encoding becomes bytes that are not UTF-8, so that only its line is bad.
+    """
+
+    def __init__(self, source: Any, encoding: str) -> None:
+        self._source = source
+        self._decoder = codecs.getincrementaldecoder(encoding)(_KEPT_BAD)
+        self._ready = b""
+        self._is_first = True
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            piece = self._source.read1(_PIECE_BYTES)
+            text = self._decoder.decode(piece, final=not piece)
+            if self._is_first and text:
+                self._is_first, text = False, text.removeprefix("\ufeff")
+            self._ready = text.encode(errors="surrogatepass")
+            if not piece:
+                break
+        size = min(len(buffer), len(self._ready))
+        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size
+
+
+_PIECE_BYTES = 64 * 1024
+_KEPT_BAD = "harvester-kept-bad"
+
+
+def _keep_bad(error: UnicodeError) -> tuple[str, int]:
+    """Stands for bad bytes by what cannot be written in UTF-8."""
+    assert isinstance(error, UnicodeDecodeError)
+    return "\udfff", error.end
+
+
+codecs.register_error(_KEPT_BAD, _keep_bad)
 
 _ZERO_OR_DOT = b"\0" + b"." * 255
 

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
+from harvester.decoding import UTF8, ReadAsUtf8, certain_encoding
 from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.hosts import without_user
 from harvester.items import Found
@@ -54,12 +55,6 @@ _LineNumber = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
 _decode_packed = msgspec.json.Decoder(tuple[_LineNumber | None, str, dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
 
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF32_LE, "UTF-32LE"),  # before UTF-16, whose mark it begins with
-    (codecs.BOM_UTF32_BE, "UTF-32BE"),
-    (codecs.BOM_UTF16_LE, "UTF-16LE"),
-    (codecs.BOM_UTF16_BE, "UTF-16BE"),
-)
 _PIPED = "FILE | harvester jobs submit ... --format {} --input -"
 _OTHER_FILES = (
     (b"\x1f\x8b", "compressed with gzip", f"zcat {_PIPED}"),
@@ -229,7 +224,9 @@ class Lines:
         """Lines so far."""
         self.empty = 0
         """Of these, lines without anything in them."""
-        self._source = source
+        self._file = self._source = source
+        self._encoding = UTF8
+        """Other than UTF-8: as Excel saves "Unicode Text"."""
         self._size = size_of(source)
         self._path = path
         self._name = named(path)
@@ -238,12 +235,13 @@ class Lines:
         self._usual = usual
         self._option = option
         """How one names the column: `--key COLUMN`."""
-        try:
-            sample = source.peek(SAMPLE_BYTES)
-        except OSError as error:
-            raise _unreadable(path, error) from None
+        sample = self._sample()
+        if (encoding := certain_encoding(sample)) not in (None, UTF8):
+            self._encoding = encoding
+            self._source = BufferedReader(cast(Any, ReadAsUtf8(source, encoding)), SAMPLE_BYTES)
+            sample = self._sample()
         self._refuse_other_files(sample, form)
-        self.form = form or ENDINGS.get(Path(path).suffix.lower()) or self._guessed(sample)
+        self.form = form or _form_by_name(path, sample) or self._guessed(sample)
         if key and self.form is Format.TEXT:
             raise UsageError(f"{self._named_by}: plain text has no columns; each line is a key.")
 
@@ -331,17 +329,24 @@ class Lines:
             if self.read == 1:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             if len(raw) <= MOST_LINE_BYTES:
-                yield _decoded(self.read, raw)
+                yield _decoded(self.read, raw, self._encoding)
                 continue
             rest = raw
             while rest and not rest.endswith(b"\n"):
                 rest = self._readline()
             beginning = raw[:SHOWN_BYTES].decode(errors="replace")
             yield _Line(self.read, beginning, f"it is longer than {MOST_LINE_BYTES:,} bytes")
-        if self._size and self._source.tell() < self._size:
+        if self._size and self._file.tell() < self._size:
             raise UsageError(
                 f"{self._name} has become shorter while it was read: what was behind its new end is not known."
             )
+
+    def _sample(self) -> bytes:
+        """The beginning, which is read once more as lines. Raises UsageError."""
+        try:
+            return self._source.peek(SAMPLE_BYTES)
+        except OSError as error:
+            raise _unreadable(self._path, error) from None
 
     def _readline(self) -> bytes:
         """A line, of a longer one as much as shows that it is too long. Raises UsageError."""
@@ -352,9 +357,6 @@ class Lines:
 
     def _refuse_other_files(self, sample: bytes, form: Format | None) -> None:
         """Raises UsageError unless it may be UTF-8."""
-        for mark, encoding in _BYTE_ORDER_MARKS:
-            if sample.startswith(mark):
-                raise self._refusal(encoding)
         for magic, what, remedy in _OTHER_FILES:
             if sample.startswith(magic):
                 remedy = remedy.format(_form_of(self._path, form))
@@ -368,11 +370,13 @@ class Lines:
         pairs = len(sample) // 2
         for encoding, first in (("UTF-16LE", 1), ("UTF-16BE", 0)):
             if pairs > 1 and sample[first::2].count(0) > pairs / 2 and sample[1 - first :: 2].count(0) < pairs / 2:
-                raise self._refusal(encoding)
+                remedy = f"Convert it: iconv -f {encoding} -t UTF-8"
+                raise UsageError(f"{self._name} is {encoding} without a byte order mark. {remedy}.")
         beyond = [(number, line) for number, line in _whole_lines(sample) if not line.isascii()]
-        problems = [_decoded(number, line) for number, line in beyond]
+        problems = [_decoded(number, line, self._encoding) for number, line in beyond]
         if len(problems) > 1 and all(each.problem for each in problems):
-            raise UsageError(f"{self._name} is not UTF-8. Line {problems[0].number}: {problems[0].problem}.")
+            line, _, problem = problems[0]
+            raise UsageError(f"{self._name} is not {self._encoding.upper()}. Line {line}: {problem}.")
 
     def _guessed(self, sample: bytes) -> Format:
         """By the first character. Raises UsageError for an array, whose lines are no keys."""
@@ -384,10 +388,6 @@ class Lines:
                 "If it is none, and each line is a key: --format text."
             )
         return Format.JSONL if first == b"{" else Format.TEXT
-
-    def _refusal(self, encoding: str) -> UsageError:
-        remedy = f"Convert it: iconv -f {encoding} -t UTF-8"
-        return UsageError(f"{self._name} is {encoding}, and inputs are UTF-8. {remedy}.")
 
 
 class _Line(NamedTuple):
@@ -521,10 +521,19 @@ def _whole_lines(sample: bytes) -> Iterable[tuple[int, bytes]]:
     return enumerate(sample.split(b"\n")[:-1], 1)
 
 
-def _decoded(number: int, raw: bytes) -> _Line:
+def _form_by_name(path: str, sample: bytes) -> Format | None:
+    """The form that the ending of a file's name tells; a text with tabs is a table, as Excel's "Unicode Text" is."""
+    form = ENDINGS.get(Path(path).suffix.lower())
+    first = sample.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
+    return Format.CSV if form is Format.TEXT and b"\t" in first.strip() else form
+
+
+def _decoded(number: int, raw: bytes, encoding: str) -> _Line:
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
+        if encoding != UTF8:
+            return _Line(number, raw.decode(errors="replace"), f"it holds what is no {encoding.upper()}")
         byte = raw[error.start]
         meant = bytes([byte]).decode("cp1252", "replace")
         problem = (

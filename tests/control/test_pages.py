@@ -489,14 +489,14 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
 
 async def test_a_file_that_cannot_be_read_is_named_as_whoever_uploads_it_knows_it(seen: Seen, tmp_path: Path) -> None:
     path = tmp_path / "parcels.csv"
-    path.write_bytes("key\n76\n".encode("utf-16"))
+    path.write_bytes("ключ,n\nkey-76,2\n".encode("utf-16-le"))
     page = await seen.go("/submit?spider=parcels")
     async with page.expect_file_chooser() as chosen:
         await page.get_by_role("button", name="Upload a file instead").click()
     await (await chosen.value).set_files(path)
     await expect(page.get_by_text("parcels.csv is here")).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
-    await expect(page.get_by_text("The file parcels.csv is UTF-16LE, and inputs are UTF-8.")).to_be_visible()
+    await expect(page.get_by_text("The file parcels.csv is UTF-16LE without a byte order mark.")).to_be_visible()
 
 
 async def test_a_file_that_is_not_taken_is_told_why_and_may_be_uploaded_again(

@@ -311,8 +311,8 @@ def _rows(place: Place) -> None:
 
 @kind("UTF-16")
 def _utf_16(place: Place) -> None:
-    said = "is UTF-16LE, and inputs are UTF-8. Convert it: iconv -f UTF-16LE"
-    place.accepts_nothing(place.jobs.submit("key\n1\n".encode("utf-16"), name="x.csv"), said)
+    said = "is UTF-16LE without a byte order mark. Convert it: iconv -f UTF-16LE"
+    place.accepts_nothing(place.jobs.submit("ключ,n\nkey-1,2\n".encode("utf-16-le"), name="x.csv"), said)
 
 
 @kind("a JSON array")

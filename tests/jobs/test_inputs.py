@@ -266,19 +266,46 @@ def test_a_line_without_an_end_takes_no_memory() -> None:
     assert len(bad.text) == 1000
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("mark", ["\ufeff", ""])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_a_table_of_another_unicode_encoding_is_read(encoding: str, mark: str, delimiter: str) -> None:
+    table = f"{mark}key{delimiter}owner\r\n1{delimiter}Zoë Ω\r\n2{delimiter}日本 😀\r\n"
+    assert read(table.encode(encoding)) == [
+        item(2, "1", {"key": "1", "owner": "Zoë Ω"}),
+        item(3, "2", {"key": "2", "owner": "日本 😀"}),
+    ]
+
+
+def test_what_excel_saves_as_unicode_text_is_a_table_though_its_name_ends_with_txt() -> None:
+    data = '\ufeffkey\tname\r\n007\t"a, b"\r\n'.encode("utf-16-le")
+    assert read(data, "parcels.txt") == [item(2, "007", {"key": "007", "name": "a, b"})]
+    assert keys(b"key\tname\n1\tx\n", "parcels.txt") == ["1"]
+    assert keys("\ufeff007\r\n008\r\n".encode("utf-16"), "parcels.txt") == ["007", "008"]
+
+
+def test_json_lines_of_utf_16_are_read() -> None:
+    assert keys('{"key": "ü"}\n"ö"\n'.encode("utf-16"), "x.jsonl") == ["ü", "ö"]
+
+
+def test_a_half_character_of_utf_16_costs_its_line_alone() -> None:
+    lines = [f"key-{number}" for number in range(50_000)]  # longer than what is read together
+    data = "\ufeff".encode("utf-16-le") + "\n".join(lines).encode("utf-16-le")
+    at = len("\ufeff" + "\n".join(lines[:20_000])) * 2 - 2
+    found = keys(data[:at] + b"\x00\xd8" + data[at + 2 :], "x.txt")
+    assert len(found) == len(lines)
+    assert [key for key, line in zip(found, lines, strict=True) if key != line] == ["#20000"]
+    bad = [line for line in read(data[:-1], "x.txt") if isinstance(line, BadLine)]
+    assert [(line.line, line.reason) for line in bad] == [(len(lines), "it holds what is no UTF-16-LE")]
+
+
 # What is refused as a whole --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE", "UTF-32BE"])
-def test_another_unicode_encoding_is_refused_by_name(encoding: str) -> None:
-    data = "\ufeffkey,n\n1,2\n".encode(encoding)
-    said = f"The file x.csv is {encoding}, and inputs are UTF-8. Convert it: iconv -f {encoding} -t UTF-8."
-    assert refusal(data, "x.csv") == said
-
-
 @pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
-def test_utf_16_without_a_mark_is_refused_by_name(encoding: str) -> None:
-    assert f"is {encoding}" in refusal("key,n\n1,2\n".encode(encoding), "x.csv")
+def test_utf_16_that_neither_mark_nor_beginning_tell_is_refused_by_name(encoding: str) -> None:
+    data = "ключ,n\nkey-1,2\nkey-2,3\n".encode(encoding)
+    assert f"is {encoding} without a byte order mark. Convert it: iconv -f {encoding}" in refusal(data, "x.csv")
 
 
 def test_a_file_in_windows_1252_is_refused_with_the_byte_and_what_it_may_be() -> None:
