@@ -31,8 +31,8 @@ PANEL_SECONDS = 0.25
 LOOK_SECONDS = 1.0
 """Between two looks at the crawl when there is no panel."""
 
-LINE_SECONDS = 30.0
-"""Between two lines in the log when there is no panel."""
+LINE_SECONDS, FIRST_LINE_SECONDS = 30.0, 10.0
+"""Between two lines in the log when there is no panel, and before the first."""
 
 LINE_WIDTH = 120
 """Characters to which the summary is folded in a line of JSON."""
@@ -59,7 +59,7 @@ class LiveView:
         self.process = psutil.Process()
         self.task = create_looping_call(self.look)
         self.started = time.monotonic()
-        self.next_line = self.started + LINE_SECONDS
+        self.next_line = self.started + FIRST_LINE_SECONDS
         self.speedometer = Speedometer(10.0 if self.screen else LINE_SECONDS)
         self.stopping = False
 

@@ -88,6 +88,19 @@ class ItemCounts:
     def left(self) -> int:
         return sum(self.by_state.get(state, 0) for state in UNFINISHED)
 
+    @property
+    def ended_otherwise(self) -> list[str]:
+        """How many failed and were skipped, in words, as far as there are any."""
+        return [
+            f"{self.by_state[state]:,} {state}" for state in (State.FAILED, State.SKIPPED) if state in self.by_state
+        ]
+
+    def told(self, of_total: str, done: str) -> str:
+        """Chooses the words for how far they are: `45 of 83` while some are left, and in the end what came of each."""
+        if self.left or self.done == self.total:
+            return of_total
+        return ", ".join([done, *self.ended_otherwise])
+
 
 FILES = {"images": "images", "pdfs": "PDFs"}
 """Kinds of files -> what they are called."""

@@ -162,7 +162,8 @@ def _pace(stats: Stats, progress: Progress) -> str:
 def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for items in progress.items:
         stages = ", ".join(f"{spaced(stage)}: {count:,}" for stage, count in items.by_stage.items())
-        yield plural(items.kind), f"{items.done:,} of {items.total:,}" + (f" ({stages})" if stages else "")
+        words = items.told(f"{items.done:,} of {items.total:,}", f"{items.done:,} done")
+        yield plural(items.kind), words + (f" ({stages})" if stages and items.left else "")
     earlier, removed = below(stats, "harvester/records/seen_again"), below(stats, "harvester/consent/removed")
     new = {kind: count - earlier.get(kind, 0) - removed.get(kind, 0) for kind, count in progress.records.items()}
     yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"

@@ -165,7 +165,7 @@ class TaxBill(CountyRecord, frozen=True, kw_only=True):
     COLLECTION = "tax_bills"
     KEY = ("jurisdiction", "bill", "parcel_id")
     INDEXES: ClassVar = (("jurisdiction", "tax_year"), ("jurisdiction", "parcel_id_normalized"))
-    MEDIA_PATH = re.compile(r"[\w.-]+/tax_bills/\w+/[\w.~%-]+\.pdf", re.ASCII)
+    MEDIA_PATH = re.compile(r"[\w.-]+/tax_bills/\w+/[\w.~% ,'&()+=-]+\.pdf", re.ASCII)
 
     bill: str
     """The year that the source names it by; `undated` when it names none."""
@@ -190,7 +190,10 @@ class TaxBill(CountyRecord, frozen=True, kw_only=True):
         """The bill itself."""
         if not self.pdf_url:
             return []
-        path = f"{self.jurisdiction}/tax_bills/{self.bill}/{quote(self.parcel_id, safe='')}.pdf"
+        name = quote(
+            self.parcel_id, safe=" ,'&()+="
+        )  # other characters are none for a file's name, at least on Windows
+        path = f"{self.jurisdiction}/tax_bills/{self.bill}/{name}.pdf"
         return [Media(self.pdf_url, path, "bill")]
 
 

@@ -8,10 +8,13 @@ from statistics import median
 from typing import Any
 from unittest import SkipTest
 
+from scrapy.crawler import Crawler
 from spidermon import Monitor, MonitorSuite
 from spidermon.decorators import monitors
 
+from harvester import logs
 from harvester.config import load_config
+from harvester.dashboard.live import LiveView
 from harvester.dashboard.progress import named_unread
 from harvester.dashboard.summary import JUDGED
 from harvester.formatting import counted
@@ -23,6 +26,7 @@ from harvester.monitors.judgement import Judgement
 from harvester.monitors.report import WriteReport
 from harvester.monitors.summary import REFUSALS, RunSummary
 from harvester.outcomes import Outcome
+from harvester.shutdown import CAUSE
 
 logger = logging.getLogger(__name__)
 
@@ -327,7 +331,7 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
 
     def on_monitors_finished(self, result: Any) -> None:
         judgement = Judgement.of(result)
-        for failure in judgement.failures:
+        for failure in judgement.failures[MOST_SAID if _is_repeated(self._crawler) else 0 :]:
             logger.warning("%(monitor)s: %(message)s", failure)
         logger.info("Verdict of the monitors: %s", judgement.verdict)
         history_of(self._crawler).judgement = judgement
@@ -338,6 +342,13 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
         stats.set_value(JUDGED, said)
         if judgement.verdict == "failed" and not stats.get_value("harvester/exit_code"):
             stats.set_value("harvester/exit_code", EXIT_CODE)
+
+
+def _is_repeated(crawler: Crawler) -> bool:
+    """Whether the run's summary, which comes next, says there what the monitors found."""
+    if CAUSE in crawler.stats.get_stats() or crawler.settings["LOG_FILE"] or logs.is_json():
+        return False
+    return crawler.extensions is not None and crawler.get_extension(LiveView) is not None
 
 
 def _most(counts: dict[str, int]) -> str:

@@ -36,9 +36,13 @@ class Totals:
     records: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     """By outcome."""
+    files: Counter[str] = field(default_factory=Counter)
+    """By what came of them."""
 
     def __add__(self, other: "Totals") -> "Totals":
-        return Totals(self.pages + other.pages, self.records + other.records, self.errors + other.errors)
+        return Totals(
+            self.pages + other.pages, self.records + other.records, self.errors + other.errors, self.files + other.files
+        )
 
 
 class WorkerProcess:
@@ -170,7 +174,7 @@ class WorkerProcess:
     def totals(self) -> "Totals":
         """Of all its lives."""
         report = self.report or Report()
-        return self._before + Totals(report.pages, report.records, Counter(report.errors))
+        return self._before + Totals(report.pages, report.records, Counter(report.errors), Counter(report.files))
 
     @property
     def restarts(self) -> int:

@@ -39,6 +39,8 @@ class Report(NamedTuple):
     """Host -> unix time until which it is left alone; the first MOST_HOSTS."""
     items: Mapping[str, Mapping[str, int]] = {}
     """Of the jobs that it works at, over all their runs: kind -> state -> items."""
+    files: Mapping[str, int] = {}
+    """How many were stored, and how many could not be had: `PDFs stored`, `PDFs failed`."""
 
 
 class WorkerReporter:
@@ -104,7 +106,15 @@ class WorkerReporter:
             errors=progress.errors,
             waiting=dict(list(progress.waiting.items())[:MOST_HOSTS]),
             items={items.kind: items.by_state for items in progress.items},
+            files=_files(progress),
         )
+
+
+def _files(progress: Progress) -> dict[str, int]:
+    found = {}
+    for name, files in progress.files.items():
+        found[f"{name} stored"], found[f"{name} failed"] = files.stored, sum(files.failed.values())
+    return {name: count for name, count in found.items() if count}
 
 
 def read(line: bytes) -> Report | None:

@@ -21,8 +21,8 @@ from harvester.worker.process import Totals, WorkerProcess
 
 logger = logging.getLogger("harvester.worker")
 
-LINES_SECONDS = 60.0
-"""Between two rounds of lines in the log."""
+LINES_SECONDS, FIRST_LINES_SECONDS = 60.0, 10.0
+"""Between two rounds of lines in the log, and before the first."""
 LOG_FORMAT = "%(asctime)s [%(name)s] %(levelname)s: %(message)s"
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Both as Scrapy's, since the lines of the workers stand between these."""
@@ -55,12 +55,12 @@ class Shown:
 
     @property
     def progress(self) -> list[str]:
-        """How far the jobs are, a line for each spider and kind of item."""
+        """How far the jobs are, a line for each spider and kind of item, and what came of files."""
         lines = []
         for spider, items in sorted(self._items.items()):
             of_spider = f" of {spider}" if spider and len(self._items) > 1 else ""
             lines += [f"{plural(kind).capitalize()}{of_spider}: {_progress(kind, items[kind])}" for kind in items]
-        return lines
+        return lines + _files(_sum(self._workers).files)
 
     def summary(self) -> str:
         """What came of them all, when they have ended."""
@@ -86,7 +86,7 @@ class Lines(Shown):
 
     def __init__(self) -> None:
         super().__init__()
-        self._next = time.monotonic() + LINES_SECONDS
+        self._next = time.monotonic() + FIRST_LINES_SECONDS
 
     def __call__(self, workers: Sequence[WorkerProcess]) -> None:
         self.note(workers)
@@ -245,10 +245,19 @@ def _waits(workers: Sequence[WorkerProcess], now: float) -> list[str]:
 
 
 def _progress(kind: str, by_state: Mapping[str, int]) -> str:
-    items = ItemCounts(kind, dict(by_state), {})
-    others = [f"{count:,} {state}" for state, count in by_state.items() if state in ("failed", "skipped") and count]
-    left = [f"{items.left:,} left"] if items.left else []
-    return ", ".join([f"{items.done:,} of {items.total:,} done", *others, *left])
+    items = ItemCounts(kind, {state: count for state, count in by_state.items() if count}, {})
+    if not items.left:
+        return items.told(f"{items.done:,} of {items.total:,} done", f"{items.done:,} done")
+    return ", ".join([f"{items.done:,} of {items.total:,} done", *items.ended_otherwise, f"{items.left:,} left"])
+
+
+def _files(counts: Mapping[str, int]) -> list[str]:
+    """A line for each kind of file: `PDFs: 1,940 stored, 60 failed`."""
+    lines: dict[str, list[str]] = {}
+    for name, count in counts.items():
+        kind, _, what = name.rpartition(" ")
+        lines.setdefault(kind, []).append(f"{count:,} {what}")
+    return [f"{kind[0].upper()}{kind[1:]}: {', '.join(each)}" for kind, each in lines.items()]
 
 
 def _total(items: Items) -> int:

@@ -51,9 +51,17 @@ def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     assert summary.mood == "good"
     assert summary.missing == []
     assert summary.command is None
-    assert rows(summary)["accounts"] == "1,204 of 1,204 (posts collected: 1,204)"
+    assert rows(summary)["accounts"] == "1,204 of 1,204"
     assert rows(summary)["new records"] == "80,200 follows, 12 list items"
     assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
+
+
+def test_items_that_are_worked_off_are_no_share_of_something() -> None:
+    states = {"done": 45, "failed": 3, "skipped": 35}
+    stats = FINISHED | {f"harvester/items/account/{state}": count for state, count in states.items()}
+    assert rows(summarise(stats, PLACES, COMMAND))["accounts"] == "45 done, 3 failed, 35 skipped"
+    left = stats | {"harvester/items/account/waiting": 1}
+    assert rows(summarise(left, PLACES, COMMAND))["accounts"].startswith("45 of 84 (posts collected: ")
 
 
 def test_what_was_seen_again_is_what_an_earlier_run_stored() -> None:

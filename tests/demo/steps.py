@@ -13,6 +13,8 @@ from typing import Any
 
 from pymongo.database import Database
 from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from harvester.config import load_config
@@ -63,8 +65,12 @@ def ask(database: Database[dict[str, Any]], title: str, query: str) -> None:
     rows = answer(database, query)
     if not rows:
         raise Failed("The query found nothing.", 1)
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name, value in rows[0].items():
+        table.add_column(name.replace("_", " "), justify="right" if isinstance(value, int) else "left")
     for row in rows:
-        console.print(Text("  " + "   ".join(str(value).replace("\n", " | ") for value in row.values())))
+        table.add_row(*(Text(str(value).replace("\n", " | ")) for value in row.values()))
+    console.print(Padding(table, (0, 0, 0, 2)))
 
 
 def say(number: int, text: str) -> None:

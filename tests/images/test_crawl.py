@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
+from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.stores.objects import on_disk
 from tests.images.conftest import Run
 from tests.images.samples import GOOD, REFUSED
 from tests.images.server import Site
+from tests.sandbox.pdf import pdf
 
 ALICE = "did:plc:alice"
 BOB = "did:web:bob.example"
@@ -144,6 +146,25 @@ def test_a_picture_that_was_deleted_from_disk_is_fetched_again(crawl: Crawl, sit
 
     assert run.images == {"stored": 2}
     assert whole_jpegs(config.data_dir / "images") == stored
+
+
+def test_a_bill_whose_file_an_older_version_named_otherwise_is_found_and_not_fetched_again(
+    crawl: Crawl, site: Site, config: Config, mongodb: Database[dict[str, Any]]
+) -> None:
+    site.bodies["bill.pdf"] = pdf(["Tax bill 2025"])
+    bill = {"parcel": "0 12  A/4", "pdf": f"{site.origin}/bill.pdf"}
+    (record,) = crawl([[bill]]).end().records
+    path = record["media_paths"]["bill"]
+    assert path == "us-mi-made-up/tax_bills/2025/0 12  A%2F4.pdf"
+    old = path.replace(" ", "%20")
+    images = config.data_dir / "images"
+    (images / path).rename(images / old)
+    mongodb["tax_bills"].update_one({}, {"$set": {"media_paths.bill": old}})
+
+    run = crawl([[bill]]).end()
+
+    assert run.pdfs == {"unchanged": 1}
+    assert run.records[-1]["media_paths"] == {"bill": old}
 
 
 def test_pictures_in_a_folder_of_an_older_version_are_found_and_not_fetched_again(

@@ -87,6 +87,8 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_with_what_words
     messages = {failure["monitor"]: failure["message"] for failure in sink.posts[0].body["failures"]}
     assert 'api.test:8080 said no 12 times (blocked), and said: "HTTP 403: too many of you"' in messages["Refusals"]
     assert "'blocked'" in messages["Finish reason"]
+    log = " ".join(toy.log.read_text().split())
+    assert log.count("said no 12 times") == 1, "the log repeats the summary"
 
 
 def test_a_run_ended_by_hand_is_not_judged(

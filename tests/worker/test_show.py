@@ -134,8 +134,18 @@ def test_the_end_tells_what_came_of_all_workers_and_of_spiders_that_have_none_an
         "1 worker in 0 s: 5 pages, 900 records, 1 error (1 timeout), 2 restarts.",
         "Accounts of bluesky: 200 of 300 done, 6 failed, 94 left",
         "Threads of bluesky: 3 of 3 done",
-        "Parcels of parcels: 2 of 3 done, 1 skipped",
+        "Parcels of parcels: 2 done, 1 skipped",
     ]
+
+
+def test_files_that_could_not_be_had_are_told_beside_errors_and_of_all_workers() -> None:
+    first, second = made_up(2)
+    first.report = Report(files={"PDFs stored": 3, "PDFs failed": 2})
+    second.report = Report(files={"PDFs stored": 1_000, "images failed": 1})
+    shown = Shown()
+    shown.note([first, second])
+    assert shown.progress == ["PDFs: 1,003 stored, 2 failed", "Images: 1 failed"]
+    assert shown.summary().startswith("2 workers in 0 s: 0 pages, 0 records, 0 errors, 0 restarts.\nPDFs: ")
 
 
 def test_the_summary_counts_restarts_at_all_spiders_that_a_worker_was_given_to() -> None:
