@@ -1,5 +1,11 @@
 """Every exception that harvester raises on purpose, with the exit code of a run that it ends."""
 
+FAULT = 1
+"""Exit code after an exception that nobody foresaw."""
+UNMET = 6
+"""Exit code of what was done, and is not as it should be: of a run, its monitors failed."""
+LEFT = 7
+"""Exit code of what is not complete: a service refuses or cannot be reached, or what is left waits for its time."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
 TERMINATED = 143
@@ -9,7 +15,7 @@ TERMINATED = 143
 class HarvesterError(Exception):
     """The base of all. Its text is a sentence for the person at the terminal: what is wrong and what to do."""
 
-    exit_code = 1
+    exit_code = FAULT
 
     @property
     def finish_reason(self) -> str:

@@ -9,6 +9,10 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 
+EXIT_CODE = "harvester/exit_code"
+"""Stat: the exit code that the run names itself."""
+SIGNAL = "harvester/signal"
+"""Stat: the number of the signal that asked the run to end."""
 CHECK_S = 0.25
 """How soon those who wait notice the end."""
 ENDED_BY = "harvester/ended_by"
@@ -31,7 +35,7 @@ def end(crawler: Crawler, reason: str, exit_code: int, said: str = "") -> None:
     """Ends the run. The first to call it names the reason and the exit code; `said` is repeated as its last words."""
     if crawler in _endings or crawler.engine is None:
         return
-    crawler.stats.set_value("harvester/exit_code", exit_code)
+    crawler.stats.set_value(EXIT_CODE, exit_code)
     crawler.stats.set_value(ENDED_BY, reason)
     if said:
         crawler.stats.set_value(CAUSE, said)

@@ -8,7 +8,7 @@ import typer
 
 from harvester.cli.configured import load_config
 from harvester.cli.pairs import pairs
-from harvester.exceptions import ServiceError
+from harvester.exceptions import LEFT, ServiceError
 
 flow = typer.Typer(help="Recorded browser flows: look at one, and try it.", no_args_is_help=True)
 
@@ -48,7 +48,6 @@ def run_command(
     from harvester.browser.chromium import HEADED, find_chromium
     from harvester.cli.one_page import ask
     from harvester.cli.printing import print_json
-    from harvester.jobs.runs import LEFT
     from harvester.meta import FLOW, FLOWN
     from harvester.outcomes import Outcome, classify
     from harvester.sites.recording import read_files

@@ -17,7 +17,7 @@ from harvester.cli.configured import load_config
 from harvester.cli.export import EscapeFormulas, Excel, Schema, csv_options, opened_postgres, say_rejected
 from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
-from harvester.exceptions import JobConflict, UsageError
+from harvester.exceptions import INTERRUPTED, LEFT, UNMET, JobConflict, UsageError
 from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
@@ -32,7 +32,6 @@ jobs = remote.RemoteTyper(
     no_args_is_help=True,
 )
 
-UNMET, LEFT, STOPPED = 6, 7, 130
 """Exit codes of `wait`: items failed, the time is over, the job was cancelled."""
 
 Job = Annotated[str, typer.Argument(help="Id of the job, as `list` shows it.")]
@@ -293,7 +292,7 @@ def wait_command(
     else:
         views.print_jobs([ended])
     if ended.state is JobState.CANCELLED:
-        raise typer.Exit(STOPPED)
+        raise typer.Exit(INTERRUPTED)
     if ended.state is not JobState.FINISHED:
         raise typer.Exit(LEFT)
     raise typer.Exit(UNMET if by_state(ended).get(State.FAILED) else 0)

@@ -11,7 +11,7 @@ import typer
 
 from harvester.cli.configured import load_config
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
-from harvester.exceptions import HarvesterError, UsageError
+from harvester.exceptions import LEFT, HarvesterError, UsageError
 from harvester.formatting import counted
 from harvester.masking import mask
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 publish = typer.Typer(help="Telling others of new and changed records.", no_args_is_help=True)
 
 SECRET_BYTES = 32
-NOT_SENT = 7
 """Exit code when something could not be sent."""
 Sink = Annotated[str, typer.Argument(help="Name of the sink: its heading in HARVESTER_PUBLISH_FILE.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -47,7 +46,7 @@ def status_command(as_json: Json = False) -> None:
         print_json(found)
     else:
         _print(found)
-    raise typer.Exit(NOT_SENT if any(each.state != "sending" or each.dead for each in found.sinks) else 0)
+    raise typer.Exit(LEFT if any(each.state != "sending" or each.dead for each in found.sinks) else 0)
 
 
 @publish.command("run")
@@ -92,7 +91,7 @@ def run_command(
     left = asyncio.run(run())
     if left and any(each.waiting or each.dead for each in left.sinks):
         _print(left)
-        raise typer.Exit(NOT_SENT)
+        raise typer.Exit(LEFT)
 
 
 @publish.command("resume")
@@ -168,7 +167,7 @@ def test_command(sink: Sink) -> None:
 
     if said := asyncio.run(send()):
         print(f"{sink} did not take it: {mask(said)}.")
-        raise typer.Exit(NOT_SENT)
+        raise typer.Exit(LEFT)
     print(f"{sink} has it.")
 
 

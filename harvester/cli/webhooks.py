@@ -10,7 +10,7 @@ from harvester.cli.completing import spider_names
 from harvester.cli.configured import load_config
 from harvester.cli.jobs import Json, tell
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
-from harvester.exceptions import UsageError
+from harvester.exceptions import LEFT, UsageError
 from harvester.formatting import counted
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
@@ -20,7 +20,6 @@ T = TypeVar("T")
 
 webhooks = typer.Typer(help="Webhooks: who is told when a job is paused, finished or cancelled.", no_args_is_help=True)
 
-NOT_SENT = 7
 """Exit code when something could not be sent."""
 Id = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, as `list` shows it.")]
 
@@ -76,7 +75,7 @@ def test_command(webhook: Id) -> None:
     """Send an event that says it is a test, once. Exit code 7: it was not confirmed."""
     if said := _with_webhooks(lambda known: known.test(webhook)):
         print(f"{webhook} did not take it: {said}.")
-        raise typer.Exit(NOT_SENT)
+        raise typer.Exit(LEFT)
     print(f"{webhook} has it.")
 
 

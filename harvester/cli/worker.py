@@ -7,7 +7,7 @@ import typer
 from harvester.cli.completing import spider_names
 from harvester.cli.configured import load_config
 from harvester.cli.pairs import pairs
-from harvester.exceptions import UsageError
+from harvester.exceptions import INTERRUPTED, LEFT, UsageError
 
 
 def worker_command(
@@ -52,7 +52,6 @@ def worker_command(
     from harvester.masking import mask
     from harvester.project import load_spider
     from harvester.spiders.arguments import check_arguments
-    from harvester.worker.endings import LEFT, STOPPED
     from harvester.worker.jobs_supervisor import JobsSupervisor, spiders_with_jobs
     from harvester.worker.show import display
     from harvester.worker.supervisor import Plan, WorkerSupervisor, check_services
@@ -85,7 +84,7 @@ def worker_command(
         code = asyncio.run(supervisor.run(shown))
     with contextlib.suppress(OSError):  # the terminal was closed
         logs.say(shown.summary())
-        if code in (STOPPED, LEFT):
+        if code in (INTERRUPTED, LEFT):
             again = mask(typed_command(sys.orig_argv, sys.argv[0]))
             logs.say(f"To continue, run the same command again:\n  {again}")
     raise typer.Exit(code)

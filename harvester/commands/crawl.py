@@ -21,7 +21,7 @@ from harvester.masking import mask
 from harvester.monitors.history import RunHistory, write_down_unopened
 from harvester.monitors.summary import exit_code
 from harvester.project import bad_value, fault_of_import, loader_of, unknown_spider
-from harvester.shutdown import STOPPED_AT_ONCE, fault_of
+from harvester.shutdown import EXIT_CODE, STOPPED_AT_ONCE, fault_of
 from harvester.spiders import stock
 from harvester.spiders.arguments import check_arguments, print_arguments
 from harvester.stores import mongodb, redis
@@ -126,7 +126,7 @@ class Command(ScrapyCrawl):
             stats.set_value("finish_reason", stats.get_value("finish_reason", STOPPED_AT_ONCE))
         if (history := crawler.get_extension(RunHistory)) and history.opened and not history.closed:
             history.write_end()
-        if error and "harvester/exit_code" not in stats.get_stats():
+        if error and EXIT_CODE not in stats.get_stats():
             raise error
         return exit_code(stats.get_stats(), int(process.bootstrap_failed) if task.done() else INTERRUPTED)
 

@@ -22,12 +22,12 @@ from harvester.config import TOLD, Config
 from harvester.control.app import create_app
 from harvester.control.connections import Connection
 from harvester.control.tokens import FILE, kept_token
-from harvester.exceptions import StorageError, UsageError
+from harvester.exceptions import FAULT, INTERRUPTED, StorageError, UsageError
 from harvester.formatting import counted, duration, size
 from harvester.shutdown import stop
 from harvester.stores.private_files import make_closed
 from harvester.stores.servers.supervisor import die_with_parent
-from harvester.worker.endings import FAULT, STOPPED, Next, as_stopped, backoff_s, describe, next_step
+from harvester.worker.endings import Next, as_stopped, backoff_s, describe, next_step
 from harvester.worker.interrupts import note
 from harvester.worker.supervisor import check_services
 
@@ -161,7 +161,7 @@ class Workers:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(rest_s):
                     await self._draining.wait()
-        return code if code >= 0 else STOPPED
+        return code if code >= 0 else INTERRUPTED
 
     async def _live(self) -> int:
         command = [sys.executable, "-m", "harvester"]

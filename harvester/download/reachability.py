@@ -11,6 +11,7 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.download.addresses import host_of
+from harvester.exceptions import LEFT
 from harvester.formatting import duration
 from harvester.outcomes import Outcome
 from harvester.shutdown import end, stop
@@ -19,7 +20,6 @@ logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """How often the stats are looked at."""
-EXIT_CODE = 7
 _ERRORS = "harvester/errors/"
 _SAID = "harvester/said/"
 _UNREACHED = frozenset(map(str, (Outcome.DNS, Outcome.NETWORK, Outcome.TIMEOUT, Outcome.PROXY)))
@@ -77,7 +77,7 @@ class Reachability:
                 end(
                     self._crawler,
                     "unreachable",
-                    EXIT_CODE,
+                    LEFT,
                     f"Nothing has answered for {duration(self._bound_s())}. {_cannot_be_reached(host, said)}"
                     " HARVESTER_UNREACHABLE_SECONDS has a run try for longer; -1: for ever.",
                 )

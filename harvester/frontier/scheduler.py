@@ -29,7 +29,7 @@ from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.breakers import Breakers
 from harvester.browser.render_options import forget_answer
 from harvester.config import Config, load_config
-from harvester.exceptions import FrontierLost, HarvesterError, UsageError
+from harvester.exceptions import FAULT, LEFT, FrontierLost, HarvesterError, UsageError
 from harvester.formatting import how_long
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.client import PER_SITE, FrontierClient
@@ -60,7 +60,7 @@ from harvester.items.receipts import receipt_under_way
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception
-from harvester.shutdown import CAUSE, RunEnding, end, fault_of, is_ending
+from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end, fault_of, is_ending
 from harvester.sites import load_sites
 from harvester.stores.redis import RedisOutage, connect
 
@@ -209,12 +209,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
         else:
             logger.error("The conversation with the frontier broke off", exc_info=error)
-            end(self._crawler, "program_error", exit_code=1, said=fault_of(error))
+            end(self._crawler, "program_error", exit_code=FAULT, said=fault_of(error))
 
     def _tell_loss(self) -> None:
         """Also of a run that was being ended for another reason, as finished perhaps."""
         self._crawler.stats.set_value("finish_reason", "frontier_lost")
-        self._crawler.stats.set_value("harvester/exit_code", FrontierLost.exit_code)
+        self._crawler.stats.set_value(EXIT_CODE, FrontierLost.exit_code)
 
     def enqueue_request(self, request: Request) -> bool:
         """Never waits. False: it is too large. Raises UnserialisableRequestError for a new request."""
@@ -404,7 +404,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             said += f", {others:,} of others" if others else ""
             said = f"Nothing is left but parked requests: {said}. The same command continues the crawl."
             logger.error("%s", said)
-            end(self._crawler, "parked", exit_code=7, said=said)
+            end(self._crawler, "parked", exit_code=LEFT, said=said)
 
     def _number(self, request: Request) -> int:
         number = int.from_bytes(self._fingerprint(request)[:8], "big", signed=True)

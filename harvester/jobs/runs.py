@@ -9,6 +9,7 @@ from typing import NamedTuple
 from scrapy.statscollectors import StatsCollector
 
 from harvester.config import Config
+from harvester.exceptions import INTERRUPTED, LEFT
 from harvester.formatting import how_long, shown
 from harvester.jobs.blame import REFUSALS, Blame, blame, refused
 from harvester.jobs.documents import NOT_GIVEN, Job, JobState
@@ -16,11 +17,6 @@ from harvester.jobs.feeder import Feeder, FrontierSide
 from harvester.jobs.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-
-LEFT = 7
-"""Exit code of a run that leaves items behind which wait for a time, or for their sites."""
-STOPPED = 130
-"""Exit code of a run whose job somebody has cancelled."""
 
 
 NEVER_OF_USE_S = 0.0
@@ -91,7 +87,7 @@ class Run:
             return None
         if self._job is not None:
             job = await self._ledger.job(self._job)
-            return await self._end_of(job) if job else End("job_gone", STOPPED, f"The job {self._job} is gone.")
+            return await self._end_of(job) if job else End("job_gone", INTERRUPTED, f"The job {self._job} is gone.")
         if not self._feeder.knows_jobs:
             return None
         for job in self._feeder.jobs.values():
@@ -115,7 +111,7 @@ class Run:
         if await self._ledger.is_active(job.id):
             return self._stranded(job)
         if job.state is JobState.CANCELLED:
-            return End("cancelled", STOPPED, f"The job {job.id} was cancelled.")
+            return End("cancelled", INTERRUPTED, f"The job {job.id} was cancelled.")
         if job.state is JobState.PAUSED:
             why = f": {shown(job.pause_reason)}" if job.pause_reason else ""
             return End(

@@ -51,7 +51,7 @@ from harvester.meta import (
 )
 from harvester.outcomes import Outcome, Verdict
 from harvester.parsers.web.join import browser_join
-from harvester.shutdown import CAUSE, RunEnding, end
+from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites, policy_of
 
@@ -126,7 +126,7 @@ class IdentitiesMiddleware:
             session = await self._logins.first_session(self._pool(account.site), account.credentials.advice)
         except HarvesterError as error:
             self._tell(error)
-            self._crawler.stats.set_value("harvester/exit_code", error.exit_code)
+            self._crawler.stats.set_value(EXIT_CODE, error.exit_code)
             self._crawler.stats.set_value(CAUSE, str(error))
             raise CloseSpider(_reason(error)) from None
         return session.origin

@@ -10,7 +10,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
-from harvester.exceptions import PageFailed, ParseError
+from harvester.exceptions import FAULT, PageFailed, ParseError
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.in_flight import InFlight, apart
@@ -60,7 +60,7 @@ class LeaseMiddleware:
                     url = without_secrets(output.url)[:MOST_SHOWN]
                     said = f"The start request {url} cannot be kept, so the run ends: {error}"
                     logger.error("%s", said)  # noqa: TRY400
-                    end(self._crawler, "program_error", exit_code=1, said=said)
+                    end(self._crawler, "program_error", exit_code=FAULT, said=said)
                     return
                 await self._scheduler.room()
             yield output

@@ -17,6 +17,7 @@ from harvester.config import load_config
 from harvester.dashboard.live import LiveView
 from harvester.dashboard.progress import named_unread
 from harvester.dashboard.summary import JUDGED
+from harvester.exceptions import UNMET
 from harvester.formatting import counted
 from harvester.items import LINK
 from harvester.jobs.documents import State
@@ -26,12 +27,9 @@ from harvester.monitors.judgement import Judgement
 from harvester.monitors.report import WriteReport
 from harvester.monitors.summary import REFUSALS, RunSummary
 from harvester.outcomes import Outcome
-from harvester.shutdown import CAUSE
+from harvester.shutdown import CAUSE, EXIT_CODE
 
 logger = logging.getLogger(__name__)
-
-EXIT_CODE = 6
-"""Of a run that did not meet its monitors."""
 
 REQUIRED_COVERAGE = {
     ("profile", "handle"): 1.0,
@@ -340,8 +338,8 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
         stats.set_value("harvester/verdict/failures", len(judgement.failures))
         said = [f"{failure['monitor']}: {failure['message']}" for failure in judgement.failures[:MOST_SAID]]
         stats.set_value(JUDGED, said)
-        if judgement.verdict == "failed" and not stats.get_value("harvester/exit_code"):
-            stats.set_value("harvester/exit_code", EXIT_CODE)
+        if judgement.verdict == "failed" and not stats.get_value(EXIT_CODE):
+            stats.set_value(EXIT_CODE, UNMET)
 
 
 def _is_repeated(crawler: Crawler) -> bool:

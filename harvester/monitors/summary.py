@@ -10,7 +10,7 @@ from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.jobs.documents import State
 from harvester.masking import mask
 from harvester.outcomes import POLICIES, Outcome
-from harvester.shutdown import CAUSE, STOPPED_AT_ONCE
+from harvester.shutdown import CAUSE, EXIT_CODE, SIGNAL, STOPPED_AT_ONCE
 
 INTERRUPTED_REASONS = frozenset(
     {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
@@ -130,10 +130,10 @@ class RunSummary:
 
 def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
     """What the run says of itself: the cause it named, an interruption, or its monitors' verdict."""
-    if stated := stats.get("harvester/exit_code"):
+    if stated := stats.get(EXIT_CODE):
         return int(stated)
     if stats.get("finish_reason") in INTERRUPTED_REASONS:
-        return TERMINATED if stats.get("harvester/signal") == SIGTERM else INTERRUPTED
+        return TERMINATED if stats.get(SIGNAL) == SIGTERM else INTERRUPTED
     return otherwise
 
 

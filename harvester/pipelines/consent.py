@@ -24,7 +24,7 @@ from harvester.privacy import OPT_OUTS
 from harvester.privacy.opt_outs import BY_LABEL, UNKNOWN, Declared, Known, TakenBack, take_back, writes_of
 from harvester.privacy.purge import ANY_CASE, find, purge, resolve
 from harvester.privacy.purged import purged_of
-from harvester.shutdown import stop
+from harvester.shutdown import EXIT_CODE, stop
 from harvester.stores.mongodb import MongoOutage, at_the_end, connect, connect_sync, disconnect, said
 from harvester.stores.rejects import rejects_of
 
@@ -257,8 +257,8 @@ class ConsentPipeline(BatchPipeline):
 
     async def take_back(self) -> None:
         """Removes what is kept of accounts that say no, before anything is written or when nothing is any more."""
-        if (failed := await self._apply()) and not self.stats.get_value("harvester/exit_code"):
-            self.stats.set_value("harvester/exit_code", StorageError.exit_code)
+        if (failed := await self._apply()) and not self.stats.get_value(EXIT_CODE):
+            self.stats.set_value(EXIT_CODE, StorageError.exit_code)
             logger.error("What was kept of accounts that refuse could not be removed: %s", failed)
 
     async def _apply(self) -> str:

@@ -18,11 +18,11 @@ from twisted.python.failure import Failure
 from harvester import validation
 from harvester.config import Config, load_config
 from harvester.download.reading import reader_of
-from harvester.exceptions import HarvesterError, UsageError
+from harvester.exceptions import FAULT, HarvesterError, UsageError
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Provenance, Record
 from harvester.items.found import is_text
-from harvester.shutdown import CAUSE, end, fault_of, is_ending
+from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
 
 logger = logging.getLogger(__name__)
 
@@ -160,13 +160,13 @@ class HarvesterSpider(Spider):
     def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""
         if response is None and not is_ending(self.crawler):
-            end(self.crawler, "program_error", exit_code=1, said=fault_of(failure.value))
+            end(self.crawler, "program_error", exit_code=FAULT, said=fault_of(failure.value))
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
         """The exception that ends the run; the first says why, in the log and in the exit code."""
-        if self.crawler.stats.get_value("harvester/exit_code") is None:
+        if self.crawler.stats.get_value(EXIT_CODE) is None:
             logger.error("%s", message)
-            self.crawler.stats.set_value("harvester/exit_code", exit_code)
+            self.crawler.stats.set_value(EXIT_CODE, exit_code)
             self.crawler.stats.set_value(CAUSE, message)
         return CloseSpider(reason)
 

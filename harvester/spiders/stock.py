@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.download.here import domains
-from harvester.exceptions import HarvesterError, UsageError
+from harvester.exceptions import FAULT, HarvesterError, UsageError
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.scheduler import Scheduler, lacks
 from harvester.frontier.start_list import Kind, StartList
@@ -267,7 +267,7 @@ class StartEntries:
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
         except Exception as error:  # or the spider would wait for entries for ever
             logger.exception("Entries are not taken any more")
-            end(self._crawler, "program_error", exit_code=1, said=fault_of(error))
+            end(self._crawler, "program_error", exit_code=FAULT, said=fault_of(error))
 
     async def _stop(self) -> None:
         if self._task:

@@ -18,7 +18,7 @@ from w3lib.url import file_uri_to_path
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Batch
 from harvester.items.adapter import register
-from harvester.shutdown import CAUSE, end, fault_of, is_ending
+from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
 from harvester.stores.segments import REASON
 from harvester.stores.tables import check_pyarrow
 
@@ -115,7 +115,7 @@ class RecordFeeds(FeedExporter):
         said = f"A feed (-o, FEEDS) cannot be written: {reason}. What was stored is in MongoDB all the same."
         logger.error("%s", said)
         if is_ending(self.crawler):
-            self.crawler.stats.set_value("harvester/exit_code", StorageError.exit_code)
+            self.crawler.stats.set_value(EXIT_CODE, StorageError.exit_code)
             self.crawler.stats.set_value(CAUSE, said)
         else:
             end(self.crawler, REASON, StorageError.exit_code, said)

@@ -6,7 +6,7 @@ from pathlib import Path
 from scrapy.crawler import Crawler
 
 from harvester.exceptions import StorageError
-from harvester.shutdown import CAUSE, RunEnding, end
+from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end
 from harvester.stores.private_files import make_closed
 from harvester.stores.staging import SegmentWriter, recover
 
@@ -66,6 +66,6 @@ class Segments:
     def _told(self, said: str) -> StorageError:
         failure = StorageError(said if said.endswith(_REMEDY) else f"{said} {_REMEDY}")
         logger.error("%s", failure)
-        self.crawler.stats.set_value("harvester/exit_code", failure.exit_code)
+        self.crawler.stats.set_value(EXIT_CODE, failure.exit_code)
         self.crawler.stats.set_value(CAUSE, str(failure))
         return failure

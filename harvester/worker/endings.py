@@ -3,27 +3,24 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from harvester.exceptions import INTERRUPTED, TERMINATED
+from harvester.exceptions import FAULT, INTERRUPTED, LEFT, TERMINATED, UNMET, FrontierLost, UsageError
 from harvester.stores.servers.binaries import describe_exit
 
 WORDS = {
     0: "its work is done",
-    1: "a fault of this program",
+    FAULT: "a fault of this program",
     2: "arguments, seeds or settings cannot be used",
     3: "MongoDB or Redis cannot be had",
     4: "records, pictures or state cannot be written",
     5: "the login was refused, or cannot be kept",
-    6: "its work is done, and its monitors failed",
-    7: "the service refuses, cannot be reached, or is none",
+    UNMET: "its work is done, and its monitors failed",
+    LEFT: "the service refuses, cannot be reached, or is none",
     9: "Redis forgot what was to be fetched",
-    130: "it was stopped, or reached a limit",
+    INTERRUPTED: "it was stopped, or reached a limit",
 }
 
-FAULT = 1
-USAGE = 2
-LEFT = 7
-STOPPED = INTERRUPTED
-_FROM_GOOD_TO_BAD = (0, STOPPED, 6, 7, 3, 4, 9, 5, 2, 1)
+USAGE = UsageError.exit_code
+_FROM_GOOD_TO_BAD = (0, INTERRUPTED, UNMET, LEFT, 3, 4, 9, 5, USAGE, FAULT)
 
 
 class Next(StrEnum):
@@ -39,14 +36,14 @@ class Next(StrEnum):
 
 def next_step(code: int, drained: bool) -> Next:
     """A code below 0 is a signal, as in subprocess. `drained`: it was told to end, because it grew too large."""
-    if code in (0, 6, 7, 9) or (code == STOPPED and not drained):
+    if code in (0, UNMET, LEFT, FrontierLost.exit_code) or (code == INTERRUPTED and not drained):
         return Next.DONE
     return Next.STOP if code in (2, 5) else Next.AGAIN
 
 
 def as_stopped(code: int) -> int:
     """The exit code of a worker, for its supervisor: it makes no difference which signal stopped it."""
-    return STOPPED if code == TERMINATED else code
+    return INTERRUPTED if code == TERMINATED else code
 
 
 def describe(code: int) -> str:

@@ -14,14 +14,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harvester.exceptions import INTERRUPTED, TERMINATED
+from harvester.shutdown import SIGNAL
 
 if TYPE_CHECKING:
     from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
 LOOK_S = 0.05
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
-SIGNAL = "harvester/signal"
-"""Stat: the number of the signal that asked the run to end."""
 _received: list[int] = []
 SAID = "Stopped before the crawl began: nothing was asked for."
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pymongo.errors import PyMongoError
 
 from harvester.config import Config
+from harvester.exceptions import INTERRUPTED, LEFT
 from harvester.formatting import duration, how_long, shown
 from harvester.jobs.documents import NOT_GIVEN
 from harvester.jobs.ledger import Ledger, now
@@ -23,7 +24,7 @@ from harvester.jobs.work import Work, work_of
 from harvester.project import spider_loader
 from harvester.spiders.job import ALL_JOBS, JobSpider
 from harvester.stores import mongodb
-from harvester.worker.endings import LEFT, STOPPED, Next, backoff_s, next_step
+from harvester.worker.endings import Next, backoff_s, next_step
 from harvester.worker.planner import Running, to_drain, to_start
 from harvester.worker.process import WorkerProcess
 from harvester.worker.supervisor import Plan, WorkerSupervisor
@@ -93,7 +94,7 @@ class JobsSupervisor(WorkerSupervisor):
                         break
                 await self._pause(JOBS_SECONDS)
             else:
-                self._codes.append(STOPPED)
+                self._codes.append(INTERRUPTED)
 
     async def _look_at_jobs(self, ledger: Ledger) -> bool:
         """Whether it is known what there is to do."""
@@ -162,7 +163,7 @@ class JobsSupervisor(WorkerSupervisor):
         worker.drain()
 
     def _note_end(self, worker: WorkerProcess, code: int) -> None:
-        if worker.retired and code == STOPPED:
+        if worker.retired and code == INTERRUPTED:
             return
         goes_on = worker.retired and next_step(code, drained=True) is Next.AGAIN  # in another process
         if code != LEFT and not goes_on:  # whether anything is left, is seen when all have ended

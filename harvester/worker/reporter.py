@@ -15,6 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from harvester.dashboard.progress import Progress
+from harvester.exceptions import INTERRUPTED
 from harvester.shutdown import end
 
 MARK = b"harvester-worker "
@@ -91,7 +92,7 @@ class WorkerReporter:
             self.orphaned = True
             if os.name == "posix":
                 signal.alarm(math.ceil(self.crawler.settings.getfloat("HARVESTER_DRAIN_SECONDS")) or 1)
-            end(self.crawler, "shutdown", 130)
+            end(self.crawler, "shutdown", INTERRUPTED)
 
     def look(self) -> Report:
         stats = self.crawler.stats.get_stats()

@@ -9,10 +9,10 @@ from types import FrameType
 from typing import NamedTuple
 
 from harvester.config import Config
-from harvester.exceptions import ServiceError, StateGone
+from harvester.exceptions import FAULT, INTERRUPTED, ServiceError, StateGone
 from harvester.formatting import counted, duration, size
 from harvester.stores import mongodb, redis, servers
-from harvester.worker.endings import FAULT, STOPPED, USAGE, Next, backoff_s, describe, next_step, worst
+from harvester.worker.endings import USAGE, Next, backoff_s, describe, next_step, worst
 from harvester.worker.interrupts import note
 from harvester.worker.process import WorkerProcess, memory_of
 from harvester.worker.retention import daily
@@ -115,7 +115,7 @@ class WorkerSupervisor:
             logger.warning("%s; it is started again in %s", _ended_how(worker, code), duration(pause_s))
             await self._wait(worker, pause_s)
         worker.state = "ended"
-        self._note_end(worker, STOPPED)
+        self._note_end(worker, INTERRUPTED)
 
     async def _wait(self, worker: WorkerProcess, seconds: float) -> None:
         worker.state = f"starts again in {duration(seconds)}"
@@ -143,7 +143,7 @@ class WorkerSupervisor:
     def _ended(self, worker: WorkerProcess, code: int) -> None:
         worker.state = "ended"
         logger.info("%s. It fetched %s", _ended_how(worker, code), counted(worker.pages, "page"))
-        self._note_end(worker, STOPPED if worker.killed or (worker.draining and code == -signal.SIGTERM) else code)
+        self._note_end(worker, INTERRUPTED if worker.killed or (worker.draining and code == -signal.SIGTERM) else code)
 
     def _note_end(self, worker: WorkerProcess, code: int) -> None:
         self._codes.append(code)

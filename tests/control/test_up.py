@@ -20,7 +20,7 @@ from pymongo import MongoClient
 
 from harvester.config import Config
 from harvester.control import up
-from harvester.worker.endings import STOPPED
+from harvester.exceptions import INTERRUPTED
 from tests import forking
 from tests.control.browsing import END_S, HARVESTER, ControlRoom, chromium, logged_in
 from tests.sandbox.process import Sandbox
@@ -127,7 +127,7 @@ async def test_workers_that_are_being_started_when_it_ends_are_ended(program: Ca
     while not workers.log.exists():  # noqa: ASYNC110  the process is begun in the same turn
         await asyncio.sleep(0)
     workers.drain()
-    assert await asyncio.wait_for(keeping, 60) == STOPPED
+    assert await asyncio.wait_for(keeping, 60) == INTERRUPTED
 
 
 async def test_the_log_of_workers_is_bounded_while_they_run(
