@@ -393,3 +393,107 @@ def test_no_label_means_two_things() -> None:
         for label in found:
             of.setdefault(label, set()).add(name)
     assert {label: names for label, names in of.items() if len(names) > 1} == {}
+
+
+ROES = ("ROE JOHN", "ROE JANE")
+OWNER_IN_PARTS = {"OWN_ADRNO": "12", "OWN_ADRSTR": "OAK", "OWN_ADRSUF": "RD", "OWN_CITY": "ATLANTA", "OWN_STATE": "GA"}
+BARE = {"CITY": "ATLANTA", "STATE": "GA", "ZIP": "30301"}
+COUNTIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "what is true, and of today": (
+        {"TRUE_OWNER1": "ROE JOHN", "TRUE_OWNER2": "ROE JANE", "TRUE_SITE_ADDR": "1 ELM ST", "TRUE_SITE_CITY": "MIAMI"}
+        | {"TRUE_MAILING_ADDR1": "12 OAK RD", "TRUE_MAILING_CITY": "ATLANTA", "TRUE_MAILING_ZIP_CODE": "30301"},
+        {"owner_names": ROES, "situs_address": "1 ELM ST", "situs_city": "MIAMI"}
+        | {"mailing_address": "12 OAK RD, ATLANTA, 30301"},
+    ),
+    "a mailing address with its place beside a bare one": (
+        {"OWNERNME1": "ROE JOHN", "PSTLADRESS": "12 OAK RD ATLANTA GA 30301", "SITEADRESS": "1 ELM ST"}
+        | {"PLACENAME": "CITY OF ADA", "ZIPCODE": "53202", "STATE": "WI"},
+        {"mailing_address": "12 OAK RD ATLANTA GA 30301", "situs_address": "1 ELM ST", "situs_zip": "53202"},
+    ),
+    "a bare address and lines of mail": (
+        {"owner1": "ROE JOHN", "mail2": "12 OAK RD", "mail4": "ATLANTA GA 30301", "address": "1 ELM ST"}
+        | {"city": "BUFFALO", "state": "NY", "zip_code_5_digit": "14202"},
+        {"mailing_address": "12 OAK RD, ATLANTA GA 30301", "situs_address": "1 ELM ST"}
+        | {"situs_city": "BUFFALO", "situs_zip": "14202"},
+    ),
+    "names and lines that say nothing of an owner": (
+        {"NAME1": "ROE JOHN", "NAME2": "ROE JANE", "SITUS": "1 ELM ST", "ADD1": "PO BOX 45", "ADD2": None}
+        | BARE
+        | {"CITY_SITUS": "ORLANDO", "ZIP_SITUS": "32806"},
+        {"owner_names": ROES, "situs_address": "1 ELM ST", "mailing_address": "PO BOX 45, ATLANTA, GA 30301"}
+        | {"situs_city": "ORLANDO", "situs_zip": "32806"},
+    ),
+    "lines of an owner that end with his address": (
+        {"OwnerLine1": "ROE JOHN", "OwnerLine2": "ROE JANE", "OwnerLine3": "12 OAK RD", "OwnerCity": "ATLANTA"}
+        | {"OwnerState": "GA", "OwnerZip": "30301", "SiteStreetAddress": "1 ELM ST"},
+        {"owner_names": ROES, "situs_address": "1 ELM ST", "mailing_address": "12 OAK RD, ATLANTA, GA 30301"},
+    ),
+    "a bare address beside the parts of the property's": (
+        {"NAME_LINE_1": "ROE JOHN", "NAME_LINE_2": "ROE JANE", "ADDRESS_LINE_1": "12 OAK RD"}
+        | BARE
+        | {"SITUS_STREET_NUMBER": "1", "SITUS_STREET_NAME": "ELM", "SITUS_STREET_TYPE": "ST"},
+        {"owner_names": ROES, "situs_address": "1 ELM ST", "mailing_address": "12 OAK RD, ATLANTA, GA 30301"},
+    ),
+    "both addresses in parts": (
+        {"OWNER": "ROE JOHN", "OWNER_EXT": "ROE JANE"}
+        | OWNER_IN_PARTS
+        | {"PAR_ADRNO": "1", "PAR_ADRPREDIR": "N", "PAR_ADRSTR": "ELM", "PAR_ADRSUF": "ST"},
+        {"owner_names": ROES, "situs_address": "1 N ELM ST", "mailing_address": "12 OAK RD, ATLANTA, GA"},
+    ),
+    "a house number beside a street": (
+        {"PROPERTYHOUSENUM": "436", "PROPERTYADDRESS": "GRANT ST", "PROPERTYZIP": "15219"},
+        {"situs_address": "436 GRANT ST", "situs_zip": "15219"},
+    ),
+    "no house number beside a whole address": (
+        {"HOUSE_NUMBER": "436", "PROPERTYADDRESS": "436 GRANT ST"},
+        {"situs_address": "436 GRANT ST"},
+    ),
+    "a street below who takes the mail": (
+        {"owner_1": "ROE JOHN", "mailing_address_1": "C/O DOE", "mailing_address_2": None}
+        | {"mailing_street": "12 OAK RD", "mailing_city_state": "ATLANTA GA", "mailing_zip": "30301"},
+        {"owner_names": ("ROE JOHN",), "mailing_address": "C/O DOE, 12 OAK RD, ATLANTA GA, 30301"},
+    ),
+    "a street alone": (
+        {"owner_1": "ROE JOHN", "mailing_address_1": None, "mailing_street": "12 OAK RD", "mailing_zip": "30301"},
+        {"mailing_address": "12 OAK RD, 30301"},
+    ),
+    "lines of an address whose last one is a city": (
+        {"OWNER": "ROE JOHN", "ADDR1": "12 OAK RD", "ADDR2": "ATLANTA GA 30301-1234", "SITE_ADDRESS": "1 ELM ST"},
+        {"situs_address": "1 ELM ST", "mailing_address": "12 OAK RD, ATLANTA GA 30301-1234"},
+    ),
+}
+"""What a table has -> its columns, as a real table names them, and what is to be read."""
+
+
+@pytest.mark.parametrize("kind", COUNTIES)
+def test_whose_an_address_is_follows_from_the_columns_beside_it(kind: str) -> None:
+    row, expected = COUNTIES[kind]
+    parcel = of_kind(Property, layer("us-nc-gaston", "", PARCELID="7", **row))[0]
+    assert {field: getattr(parcel, field) for field in expected} == expected
+
+
+def test_land_and_building_are_amounts_only_together_and_beside_a_sum() -> None:
+    together = {"LAND": 50000, "BLDG": 150000, "JUST": 202000}
+    (value,) = of_kind(Assessment, layer("us-nc-gaston", "", PARCELID="7", **together))
+    assert (value.land_value, value.improvement_value, value.market_value) == (50000, 150000, 202000)
+    for others in ({"LAND": 50000}, {"LAND": 3, "BLDG": 1}, {"LAND": "A", "BLDG": "2", "JUST": 202000}):
+        values = of_kind(Assessment, layer("us-nc-gaston", "", PARCELID="7", **others))
+        assert [(value.land_value, value.improvement_value) for value in values] in ([], [(None, None)])
+
+
+def test_values_of_today_are_told_from_those_of_before() -> None:
+    row = {
+        "LAND_VAL_CUR": 5,
+        "BUILDING_VAL_CUR": 6,
+        "TOTAL_VAL_CUR": 11,
+        "TOTAL_VAL_PRI": 9,
+        "ASSESSMENT_YEAR_CUR": 2025,
+    }
+    (value,) = of_kind(Assessment, layer("us-nc-gaston", "", PARCELID="7", **row))
+    assert (value.tax_year, value.land_value, value.improvement_value, value.total_value) == (2025, 5, 6, 11)
+
+
+def test_a_bare_price_is_that_of_the_sale_with_its_number() -> None:
+    row = {"DOS_1": "20200131", "PRICE_1": 5, "DOS_2": "20100131", "PRICE_2": 4, "PRICE_3": 3}
+    sales = of_kind(Sale, layer("us-nc-gaston", "", PARCELID="7", **row))
+    assert [(sale.sale_date, sale.sale_price) for sale in sales] == [(date(2020, 1, 31), 5), (date(2010, 1, 31), 4)]

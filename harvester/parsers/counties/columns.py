@@ -50,6 +50,17 @@ class Source(NamedTuple):
         return synonyms_of(self.platform, self.jurisdiction, self.labels)
 
 
+_OF_LINES: Mapping[str, tuple[str, ...]] = {
+    "owner_names": labels.OWNERS,
+    "more_owners": labels.MORE_OWNERS,
+    "situs_address": labels.SITUS,
+    "legal_description": labels.LEGAL,
+    "care_of": labels.CARE_OF,
+    "mailing": labels.MAILING,
+}
+"""What is made of the lines of several columns -> the labels of these."""
+
+
 class Roles:
     """The columns of a table by what they hold. Raises ParseError when none holds the parcel's number."""
 
@@ -67,32 +78,36 @@ class Roles:
             self._by_label.setdefault(label, {}).setdefault(number, column.name)
             if column.alias and label not in labels.ALL:
                 self._by_alias.setdefault(labels.plain(column.alias), column.name)
+        for column in columns:
+            if column.meaning is None and here.meaning(column.name) is None:
+                if marked := labels.without_marks(column.name):
+                    self._by_label.setdefault(marked.label, {}).setdefault(marked.number, column.name)
         self.of_parcel_id = self._parcel_id_columns(source.parcel_id_field)
         self._property = self._found(labels.PROPERTY)
         self._of_nobody: list[str] = []
         self._mailing_parts: list[str] = []
         self._box = self._column(labels.MAILING_BOX)
-        self._lines = {
-            field: self._numbered(of)
-            for field, of in {
-                "owner_names": labels.OWNERS,
-                "more_owners": labels.MORE_OWNERS,
-                "situs_address": labels.SITUS,
-                "legal_description": labels.LEGAL,
-                "care_of": labels.CARE_OF,
-                "mailing": labels.MAILING,
-            }.items()
-        }
+        self._lines = {field: self._numbered(of) for field, of in _OF_LINES.items()}
         self._mailing_place = [
             self._column(of) for of in (labels.MAILING_CITY, labels.MAILING_STATE, labels.MAILING_ZIP)
         ]
+        self._street = self._column(labels.MAILING_STREET)
         self._persons = [] if self._lines["owner_names"] else self._names_in_parts()
+        names = {} if self._lines["owner_names"] or any(self._persons) else self._of_labels(labels.BARE_NAMES)
+        if len(names) > 1:
+            self._lines["owner_names"] = [names[number] for number in sorted(names)]
         parts = self._parts(labels.MAILING_PARTS)
         if parts and self._lines["mailing"] in ([], [self._column(labels.MAILING_PARTS[2])]):
             self._mailing_parts, self._lines["mailing"] = parts, parts[:1]
-        if not self._lines["situs_address"]:
-            self._lines["situs_address"] = self._parts(labels.SITUS_PARTS) or self._numbered(labels.LOCATION)
+        in_parts = self._parts(labels.SITUS_PARTS)
+        self._house = next(iter(in_parts[:1]), None) or self._column(labels.SITUS_PARTS[0])
+        sited = self._parts(labels.SITED_PARTS)
+        if sited and self._lines["situs_address"] == self._numbered(labels.BARE_ADDRESS):
+            self._lines["situs_address"] = sited
+        self._lines["situs_address"] = self._lines["situs_address"] or in_parts or self._numbered(labels.LOCATION)
+        self._sited = sited if sited != self._lines["situs_address"] else []
         self._lines["more_owners"] += self._further_owners()
+        self._bare_place: list[str | None] = []
         self._place_bare_columns()
         self._with_unit = {
             field: (area, unit)
@@ -109,6 +124,7 @@ class Roles:
         self._assessments = {"": self._found(labels.ASSESSMENT)} | {
             stage: self._found(of) for stage, of in labels.STAGES.items()
         }
+        self._add_bare_values()
         self._sales = self._sale_columns()
 
     def _parcel_id_columns(self, wanted: str) -> list[str]:
@@ -158,6 +174,18 @@ class Roles:
                 return [numbered[number] for number in sorted(numbered)]
         return [name for label in wanted if (name := self._by_alias.get(label))][:1]
 
+    def _of_labels(self, wanted: Iterable[str]) -> dict[int, str]:
+        """Number -> column, of the first of these labels that there is."""
+        return next((self._by_label[label] for label in wanted if label in self._by_label), {})
+
+    def _add_bare_values(self) -> None:
+        """Takes `LAND` and `BUILDING` for amounts where both are there, no other amounts of them, and a sum."""
+        known = self._assessments[""]
+        bare = {field: self._column(of) for field, of in labels.BARE_VALUES.items()}
+        has_parts = any("land" in field or "improvement" in field for field in known)
+        if known and not has_parts and all(name and self._columns[name].kind != "text" for name in bare.values()):
+            known |= {field: [name] for field, name in bare.items() if name}
+
     def _further_owners(self) -> list[str]:
         """The second lines of owners that have another label than the first: OWNERNAME, OWNNAME2."""
         if len(self._lines["owner_names"]) != 1:
@@ -172,13 +200,16 @@ class Roles:
         """Tells whose the columns of an address are that do not say it.
 
         Those beside a state are the owner's when he has no others. Where that leaves the property without an address
-        nobody knows whose they are.
+        nobody knows whose they are. In a row whose mailing address has its place already they are the property's.
         """
         city, state, code = map(self._column, (labels.BARE_CITY, labels.BARE_STATE, labels.BARE_ZIP))
         bare = self._numbered(labels.BARE_ADDRESS)
         is_of_property = self._lines["situs_address"] == bare != []
+        together = self._column(labels.MAILING_TOGETHER)
+        if self._lines["mailing"]:
+            self._bare_place = [city, state, code]
         if not state or all(self._mailing_place):
-            owners = bool(self._mailing_place[0]), bool(self._mailing_place[2])
+            owners = bool(self._mailing_place[0]), bool(self._mailing_place[2] or together)
             for field, name, is_owners in zip(("situs_city", "situs_zip"), (city, code), owners, strict=True):
                 if name and field not in self._property and (is_owners or not self._lines["mailing"]):
                     self._property[field] = [name]
@@ -189,6 +220,7 @@ class Roles:
             self._lines["mailing"], self._mailing_place = bare, [city, state, code]
         elif not self._lines["mailing"]:
             self._lines["situs_address"], self._of_nobody = [], bare
+        self._bare_lines = [] if self._lines["mailing"] or is_of_property else bare
 
     def _parts(self, wanted: Sequence[Sequence[str]]) -> list[str]:
         """The columns of an address that is shown in parts; empty without one of a street's name."""
@@ -207,6 +239,9 @@ class Roles:
             for label in wanted:
                 for number, name in self._by_label.get(label, {}).items():
                     sales.setdefault(number, {}).setdefault(field, []).append(name)
+            if field == "sale_price" and (prices := self._by_label.get(labels.BARE_PRICE)):
+                for number in sales.keys() & prices.keys():
+                    sales[number].setdefault(field, [prices[number]])
             by_alias = self._column(wanted) if not any(field in of for of in sales.values()) else None
             if by_alias:
                 sales.setdefault(0, {})[field] = [by_alias]

@@ -18,7 +18,8 @@ _is_box = re.compile(
     r"p\.?\s*o\.?\s*(box|drawer)\b|post office box\b|(rr|hc|rural route|rt|star route)\s*#?\s*\d+\b.*\bbox\b",
     re.IGNORECASE,
 ).match
-_is_city = re.compile(rf".*[a-z].*\b(?:{_STATES})\.?,?\s+\d{{5}}(?:[- ]?\d{{4}})?", re.IGNORECASE).fullmatch
+is_city = re.compile(rf".*[a-z].*\b(?:{_STATES})\.?,?\s+\d{{5}}(?:[- ]?\d{{4}})?", re.IGNORECASE).fullmatch
+"""Tells a line that ends with a city, its state and ZIP code."""
 _is_street = re.compile(
     rf"\d+[a-z]?(?:[-/]\d+[a-z]?)?\s+(?:\S+\s+){{1,5}}?(?:{_STREETS})\.?(?:\s+[NSEW]{{1,2}}\.?)?"
     r"(?:,?\s+(?:apt|unit|ste|suite|fl|floor|lot|bldg|#).*)?",
@@ -71,11 +72,11 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
     for line, below in zip(lines, [*lines[1:], ""], strict=False):
         if _is_care_of(line):
             kind, part = Line.MAILING, _AGENT
-        elif _is_box(line) or _is_city(line) or (found and _is_of_address(line, below, within=bool(part))):
-            kind, part = Line.MAILING, _START if _is_city(line) else _ADDRESS
+        elif _is_box(line) or is_city(line) or (found and _is_of_address(line, below, within=bool(part))):
+            kind, part = Line.MAILING, _START if is_city(line) else _ADDRESS
         elif len(line) > MAX_LINE or _is_notice(line) or _is_number(line):
             kind = Line.NOTICE
-        elif part == _ADDRESS or (part == _AGENT and (_is_box(below) or _is_city(below) or _is_below_name(below))):
+        elif part == _ADDRESS or (part == _AGENT and (_is_box(below) or is_city(below) or _is_below_name(below))):
             kind = Line.MAILING
         else:
             kind, part = Line.NAME, _START
@@ -85,7 +86,7 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
 
 def agents_only(lines: Sequence[str]) -> list[str]:
     """The agents above an address that stands among the owners: of use where the address stands elsewhere as well."""
-    return list(takewhile(lambda line: not (_is_box(line) or _is_city(line) or _is_house(line)), lines))
+    return list(takewhile(lambda line: not (_is_box(line) or is_city(line) or _is_house(line)), lines))
 
 
 def care_of(name: str) -> str:
@@ -95,7 +96,7 @@ def care_of(name: str) -> str:
 
 def _is_of_address(line: str, below: str, *, within: bool) -> bool:
     """True for a line below a name that is a street or a number within an address, or a house above its city."""
-    is_house = bool(_is_house(line)) and not _is_company(line) and bool(_is_city(below))
+    is_house = bool(_is_house(line)) and not _is_company(line) and bool(is_city(below))
     return is_house or _is_below_name(line) or (within and _is_number(line))
 
 

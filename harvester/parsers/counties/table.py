@@ -16,7 +16,7 @@ from harvester.parsers.counties import values
 from harvester.parsers.counties.addresses import as_box, ends_with_place, is_code, is_place_only, parts_of
 from harvester.parsers.counties.columns import Column, Roles, Source
 from harvester.parsers.counties.drift import Columns
-from harvester.parsers.counties.names import Line, agents_only, care_of, line_kinds
+from harvester.parsers.counties.names import Line, agents_only, care_of, is_city, line_kinds
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -167,6 +167,7 @@ class Layout(Roles):
     def _property_of(self, reading: "_Reading", of: dict[str, Any], unread: dict[str, str]) -> Property:
         found = reading.fields(self._property, lambda field: _OF_PROPERTY.get(field, values.text))
         lines = {field: reading.lines(names) for field, names in self._lines.items()}
+        lines["situs_address"] = lines["situs_address"] or reading.lines(self._sited)
         lines["owner_names"] += filter(None, (reading.joined(names) for names in self._persons))
         known = {text.upper() for text, _ in lines["owner_names"]}
         more = [(text.removeprefix("&").lstrip() or text, name) for text, name in lines["more_owners"]]
@@ -182,7 +183,11 @@ class Layout(Roles):
             agents = agents[: len(agents_only([text for text, _ in agents]))]
         agents += [(care_of(text), name) for text, name in lines["care_of"]]
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
-        if mailing and (place := reading.lines(self._mailing_place)):
+        mailing += self._bare_mailing(reading) if not mailing else []
+        mailing += self._street_of(reading, mailing)
+        if mailing and any(self._bare_place) and is_city(mailing[-1][0]):
+            self._read_bare_place(reading, found)
+        elif mailing and (place := reading.lines(self._mailing_place)):
             shown = _place(reading, self._mailing_place)
             if not ends_with_place(mailing[-1][0], shown):
                 mailing = [*mailing, (shown, _joined(place))]
@@ -212,6 +217,25 @@ class Layout(Roles):
             others=reading.others(),
         )
 
+    def _bare_mailing(self, reading: "_Reading") -> list[tuple[str, str]]:
+        """An address that does not say whose it is, and that the property's is not: the last line has its city."""
+        shown = [text for name in self._bare_lines if (text := values.text(reading.shown(name)))]
+        return reading.lines(self._bare_lines) if len(shown) > 1 and is_city(shown[-1]) else []
+
+    def _street_of(self, reading: "_Reading", mailing: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The street of the owner's address, where the lines above it are empty or only say who takes the mail."""
+        street = values.text(reading.shown(self._street)) if self._street else None
+        if not street or not street[0].isdigit() or street.upper() in " ".join(text for text, _ in mailing).upper():
+            return []
+        return reading.lines([self._street])
+
+    def _read_bare_place(self, reading: "_Reading", found: "_Found") -> None:
+        """Takes a city and a ZIP code that do not say whose they are for the property's."""
+        city, _, code = self._bare_place
+        for field, name in (("situs_city", city), ("situs_zip", code)):
+            if name and field not in found.values and (shown := reading.text(name)):
+                found.values[field], found.labels[field] = shown, name
+
     def _tell_use(self, found: "_Found") -> None:
         """Takes a class of use that is said in words, and not by a code, for its description."""
         said, name = found.values.get("use_code"), found.labels.get("use_code", "")
@@ -221,6 +245,9 @@ class Layout(Roles):
 
     def _read_situs(self, reading: "_Reading", lines: Sequence[tuple[str, str]], found: "_Found") -> None:
         """Adds where the property is, or why that is not known."""
+        if lines and self._house and not any(map(str.isdigit, lines[0][0])):
+            house = [each for each in reading.lines([self._house]) if each[0].strip("0") and each not in lines]
+            lines = [*house, *lines]
         address = " ".join(text for text, _ in lines)
         if address and is_place_only(address):
             found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it names no street"
