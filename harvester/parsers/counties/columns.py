@@ -78,10 +78,9 @@ class Roles:
             self._by_label.setdefault(label, {}).setdefault(number, column.name)
             if column.alias and label not in labels.ALL:
                 self._by_alias.setdefault(labels.plain(column.alias), column.name)
-        for column in columns:
-            if column.meaning is None and here.meaning(column.name) is None:
-                if marked := labels.without_marks(column.name):
-                    self._by_label.setdefault(marked.label, {}).setdefault(marked.number, column.name)
+        for column in (each for each in columns if each.meaning is None and here.meaning(each.name) is None):
+            if marked := labels.without_marks(column.name):
+                self._by_label.setdefault(marked.label, {}).setdefault(marked.number, column.name)
         self.of_parcel_id = self._parcel_id_columns(source.parcel_id_field)
         self._property = self._found(labels.PROPERTY)
         self._of_nobody: list[str] = []
