@@ -1,5 +1,11 @@
 """A crawler of public data that loses nothing and explains every failure."""
 
-from importlib.metadata import version
+__version__: str
 
-__version__ = version("harvester")
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import version  # takes as long as the start of a process that only parses
+
+    return version("harvester")

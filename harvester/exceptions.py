@@ -178,3 +178,14 @@ class TooCostlyError(PageFailed):
 
     def __init__(self, reason: str) -> None:
         super().__init__("invalid", reason)
+
+
+class NoProcessError(TooCostlyError):
+    """Nothing can be read apart, since this machine starts no process. Raised by harvester.bounded.
+
+    The outcome is `local`: the page is not to blame.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = "local"

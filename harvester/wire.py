@@ -6,12 +6,14 @@ for speed: those that are `OnTheWire` tell pydantic of their fields. msgspec rea
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast, get_type_hints
 
 import msgspec
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 T = TypeVar("T")
 
@@ -25,7 +27,9 @@ class OnTheWire:
     """Fields that are kept for the program alone. They must have defaults, which whoever reads an answer then gets."""
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        from pydantic_core import core_schema  # slow, and parsers do without
+
         struct = cast(type[msgspec.Struct], cls)
         hints = get_type_hints(cls)
         shown = [name for name in struct.__struct_fields__ if name not in cls.HIDDEN]
@@ -41,7 +45,7 @@ class OnTheWire:
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, schema: "CoreSchema", handler: "GetJsonSchemaHandler") -> "JsonSchemaValue":
         serialization = cast("dict[str, Any]", schema)["serialization"]
         return handler(serialization["return_schema"])
 

@@ -3,8 +3,3 @@
 A parser that was given a hostile body holds the event loop, and the memory it takes, for as long as it likes. Here it
 is ended from outside: nothing in the process can swallow that, as libraries swallow a MemoryError.
 """
-
-from harvester.bounded.process import BoundedProcess, Bounds
-from harvester.bounded.reader import BoundedReader
-
-__all__ = ["BoundedProcess", "BoundedReader", "Bounds"]

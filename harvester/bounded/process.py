@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from harvester.bounded.frames import ITEM, PART, RAISED, loads_in_parts, read_frame, write_frame
-from harvester.exceptions import TooCostlyError
+from harvester.exceptions import NoProcessError, TooCostlyError
 
 LOOK_S = 0.02
 """Pause between two checks of the process. A call may exceed its bounds by what it uses in one pause."""
@@ -118,7 +118,7 @@ class BoundedProcess:
             try:
                 self._process = start_child("harvester.bounded.child", self._files)
             except OSError as error:
-                raise TooCostlyError(f"no process for it can be started here: {error.strerror}") from None
+                raise NoProcessError(f"no process to read it can be started here: {error.strerror}") from None
         return self._process
 
 

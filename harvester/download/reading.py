@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 from scrapy import signals
 from scrapy.crawler import Crawler
 
-from harvester.bounded import BoundedReader
+from harvester.bounded.reader import BoundedReader
 
 _made: WeakKeyDictionary[Crawler, BoundedReader] = WeakKeyDictionary()
 

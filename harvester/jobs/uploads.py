@@ -7,7 +7,7 @@ from io import BufferedReader, BytesIO, FileIO
 from itertools import islice
 from typing import Any, cast
 
-from harvester.bounded import BoundedProcess, Bounds
+from harvester.bounded.process import BoundedProcess, Bounds
 from harvester.exceptions import TooCostlyError, UsageError
 from harvester.items import Found
 from harvester.jobs.inputs import SAMPLE_BYTES, BadLine, Input, Lines, Source, size_of

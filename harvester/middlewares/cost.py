@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response, TextResponse
 
-from harvester.bounded import Bounds
+from harvester.bounded.process import Bounds
 from harvester.config import load_config
 from harvester.download.reading import reader_of
 from harvester.exceptions import TooCostlyError
@@ -42,21 +42,21 @@ class CostMiddleware:
             return response
         if getattr(request.callback, "__name__", "") in self._reads_apart:
             return response
-        problem = await self._problem(response)
+        outcome, problem = await self._problem(response)
         if not problem:
             return response
         self._crawler.stats.inc_value("harvester/too_costly")
-        verdict = Verdict(Outcome.INVALID, problem, rule="cost")
+        verdict = Verdict(outcome, problem, rule="cost")
         return await failed_on_its_way_back(self._crawler, request, RequestFailed(verdict, 1))
 
-    async def _problem(self, response: TextResponse) -> str:
-        """Why the page is not parsed; empty when it is."""
+    async def _problem(self, response: TextResponse) -> tuple[Outcome, str]:
+        """Returns why the page is not parsed; an empty text when it is."""
         reader, size = reader_of(self._crawler), f"{len(response.body) / 2**20:.1f} MB"
         try:
             number = await reader.call_within(BOUNDS, count_elements, response.body, response.encoding)
         except TooCostlyError as error:
-            return f"the page of {size} is not parsed: {error}"
+            return Outcome(error.outcome), f"the page of {size} is not parsed: {error}"
         if number <= self._max_elements:
-            return ""
+            return Outcome.OK, ""
         most = f"{self._max_elements:,} are parsed here (HARVESTER_MAX_PAGE_ELEMENTS)"
-        return f"the page of {size} has {number:,} elements, and at most {most}"
+        return Outcome.INVALID, f"the page of {size} has {number:,} elements, and at most {most}"

@@ -86,6 +86,11 @@ def mend(body: bytes) -> bytes:
     return ("".join(_shallow_parts(text)) if _may_be_deep(text) else text).encode()
 
 
+def canonical(value: Any) -> bytes:
+    """Returns the same bytes for the same value, in whatever order its names came."""
+    return msgspec.json.encode(value, order="sorted")
+
+
 def _may_be_deep(text: str) -> bool:
     return text.count("[") + text.count("{") > MAX_LEVELS
 

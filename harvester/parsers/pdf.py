@@ -1,11 +1,6 @@
-"""The text of a PDF. `python -m harvester.parsers.pdf` reads many, in a process that hostile ones may take down.
+"""The text of a PDF. A pure function, for a process that has bounds: hostile documents may take it down."""
 
-It takes documents from its input, each behind its length, and answers each with a line of JSON.
-"""
-
-import sys
 from io import BytesIO
-from typing import BinaryIO
 
 import msgspec
 
@@ -13,9 +8,6 @@ MOST_TEXT = 1_000_000
 """Characters that are kept of a document's text."""
 MOST_PROBLEM = 200
 """Likewise of what the library says."""
-MOST_MEMORY = 1 << 30
-"""Bytes of the process."""
-LENGTH_BYTES = 8
 
 
 class PdfText(msgspec.Struct, omit_defaults=True):
@@ -56,24 +48,3 @@ def read_pdf(body: bytes) -> PdfText:
 def _storable(text: str, most: int) -> str:
     """Without NUL and halves of pairs, which databases refuse."""
     return text[:most].replace("\0", "").encode("utf-8", "replace").decode()
-
-
-def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Until there are no more."""
-    while length := requests.read(LENGTH_BYTES):
-        answers.write(msgspec.json.encode(read_pdf(requests.read(int.from_bytes(length)))) + b"\n")
-        answers.flush()
-
-
-def bound_memory() -> None:
-    """Of this process."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-
-
-if __name__ == "__main__":
-    bound_memory()
-    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -3,13 +3,16 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from harvester.bounded import BoundedProcess, BoundedReader, Bounds
+from harvester.bounded.process import BoundedProcess, Bounds
+from harvester.bounded.reader import BoundedReader
 from harvester.exceptions import PageFailed, ParseError, TooCostlyError
 from tests.bounded import functions
 
@@ -42,6 +45,21 @@ def process() -> Iterator[BoundedProcess]:
 def test_what_is_given_comes_back_as_it_is(process: BoundedProcess, value: object) -> None:
     assert process.call(USUAL, functions.same, value) == value
     assert process.call(USUAL, functions.same, value) == value
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("harvester.bounded.child", {"asyncio", "importlib.metadata", "psutil", "subprocess"}),
+        ("harvester.parsers.web.endpoint", {"asyncio", "jsonschema", "pydantic", "scrapy"}),
+        ("harvester.parsers.web.feed", {"asyncio", "jsonschema", "pydantic", "scrapy"}),
+    ],
+)
+def test_a_process_that_parses_starts_without_what_parsers_do_not_need(module: str, unneeded: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert module in loaded
+    assert not unneeded.intersection(loaded)
 
 
 def test_a_generator_is_a_list_or_comes_as_it_is_made(process: BoundedProcess) -> None:

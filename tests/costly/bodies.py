@@ -1,6 +1,7 @@
 """The bodies, by who reads them. Each is made when it is asked for."""
 
 import json
+import os
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,6 +17,11 @@ class Body(NamedTuple):
     kind: str = XML
     declared: Mapping[str, Any] = {}
     """Of an endpoint."""
+
+
+def wanted(bodies: Mapping[str, Body]) -> dict[str, Body]:
+    """Selects the bodies whose names hold the text of the environment variable ONLY; without it, all."""
+    return {name: body for name, body in bodies.items() if os.environ.get("ONLY", "") in name}
 
 
 def rss(inner: bytes) -> bytes:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from pymongo.database import Database
 
-from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, Body
+from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, Body, wanted
 from tests.costly.measuring import Cost, Peak, check, head, show, watched
 from tests.crawling import Answer, Site
 from tests.endpoints.conftest import Endpoints
@@ -97,7 +97,7 @@ async def test_feeds(crawls: Crawls) -> None:
     async with Costly(FEEDS) as site:
         head()
         costs = []
-        for name in FEEDS:
+        for name in wanted(FEEDS):
             measured = await crawls.measure("feeds", feeds=site.address(name), recheck="every 7d")
             costs.append(show(Cost(name, *measured, *crawls.fate(site.address(name)))))
     check(costs)
@@ -107,7 +107,7 @@ async def test_endpoints(crawls: Crawls) -> None:
     async with Costly(ENDPOINTS) as site:
         head()
         costs = []
-        for name, body in ENDPOINTS.items():
+        for name, body in wanted(ENDPOINTS).items():
             measured = await crawls.measure("endpoints", endpoints=crawls.declare({name: body}, site))
             costs.append(show(Cost(name, *measured, *crawls.fate(name))))
     check(costs)
@@ -117,7 +117,7 @@ async def test_pages(crawls: Crawls) -> None:
     async with Costly(PAGES) as site:
         head()
         costs = []
-        for name in PAGES:
+        for name in wanted(PAGES):
             measured = await crawls.measure("links", urls=site.address(name))
             costs.append(show(Cost(name, *measured, *crawls.noted(site.address(name)))))
     check(costs)

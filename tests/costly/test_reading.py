@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harvester.bounded import BoundedProcess, Bounds
+from harvester.bounded.process import BoundedProcess, Bounds
 from harvester.exceptions import ParseError, TooCostlyError
 from harvester.items import Provenance
 from harvester.parsers.web.endpoint import MAX_ROWS, Wanted, read_rows, read_whole

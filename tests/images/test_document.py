@@ -1,7 +1,6 @@
 """Which bytes are a PDF, and what is read of it."""
 
 import hashlib
-import subprocess
 import sys
 from collections.abc import Iterator
 from io import BytesIO
@@ -73,22 +72,12 @@ def test_what_is_no_pdf_is_no_document(reader: DocumentReader, body: bytes, reas
     assert raised.value.reason == reason
 
 
-def test_a_document_that_takes_too_long_is_given_up_and_the_next_one_is_read(
-    reader: DocumentReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(document, "MOST_S", 0.01)  # Python does not even start in that time
-        found = reader.read(BILL)
-        assert (found.problem or "").startswith("too_costly: ")
-        assert found.sha256
-    assert reader.read(BILL).text == TEXT
-
-
 def test_a_document_is_not_to_blame_for_a_process_that_was_killed_before_it(reader: DocumentReader) -> None:
     assert reader.read(BILL).text == TEXT
-    assert reader._process
-    reader._process.kill()
-    reader._process.wait()
+    process = reader._process._process
+    assert process
+    process.kill()
+    process.wait()
     assert (reader.read(BILL).text, reader.read(BILL).problem) == (TEXT, None)
 
 
@@ -103,10 +92,16 @@ def test_a_document_is_not_to_blame_for_a_machine_that_can_start_no_process(
     assert reader.read(BILL).text == TEXT
 
 
-def test_the_process_that_reads_documents_has_bounded_memory() -> None:
-    greedy = "from harvester.parsers.pdf import bound_memory; bound_memory(); bytearray(1 << 30)"
-    ended = subprocess.run([sys.executable, "-c", greedy], stderr=subprocess.PIPE, text=True)
-    assert ended.stderr.endswith("MemoryError\n")
+def test_a_document_that_costs_too_much_is_kept_unread_and_the_next_one_is_read(
+    reader: DocumentReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = pdf(["A line"] * 100_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(document, "BOUNDS", document.BOUNDS._replace(cpu_s=0.2))
+        found = reader.read(body)
+    assert found.problem == "too_costly: it takes more than 0.2 seconds of computing to read"
+    assert found.size == len(body)
+    assert reader.read(BILL).text == TEXT
 
 
 def test_without_the_package_a_document_says_how_its_text_is_had(

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harvester.exceptions import PageFailed, ParseError
-from harvester.parsers.json_text import read_json
+from harvester.parsers.json_text import canonical, read_json
 from harvester.parsers.web import rows as parse
-from harvester.parsers.web.schemas import canonical, problem_of
 from harvester.recheck.stopping import digest
 
 MAX_ROWS = 100_000
@@ -70,7 +69,7 @@ def read_whole(body: bytes, content_type: str, wanted: Wanted) -> Whole:
     """Raises ParseError when it is no JSON, or does not fit the schema."""
     document = read_json(body, content_type)
     value = parse.at(wanted.pick, document) if wanted.pick else document
-    if problem := problem_of(value, wanted.schema):
+    if problem := _misfit(value, wanted.schema):
         raise ParseError(f"it does not fit the schema: {problem}")
     return Whole(msgspec.json.encode(value), canonical(value), parse.shape_of([value]))
 
@@ -100,9 +99,17 @@ def read_rows(body: bytes, content_type: str, wanted: Wanted, known: str) -> Pag
 def _row(row: Any, wanted: Wanted) -> Row:
     raw = canonical(row)
     version = digest(raw.decode())
-    if problem := problem_of(row, wanted.schema) or parse.lack_of(row, wanted.key):
+    if problem := _misfit(row, wanted.schema) or parse.lack_of(row, wanted.key):
         return Row(raw, version, problem=problem)
     return Row(msgspec.json.encode(row), version, parse.key_of(row, wanted.key))
+
+
+def _misfit(value: Any, schema: Mapping[str, Any] | None) -> str:
+    if schema is None:
+        return ""
+    from harvester.parsers.web.schemas import problem_of  # its import takes longer than most answers do
+
+    return problem_of(value, schema)
 
 
 def _apart(rows: list[Row]) -> list[Row]:

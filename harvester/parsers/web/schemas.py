@@ -17,6 +17,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import specification_with
 
 from harvester.exceptions import UsageError
+from harvester.parsers.json_text import canonical
 
 MOST_SAID = 200
 """Characters of what is wrong with a row or a schema."""
@@ -36,11 +37,6 @@ def _unevaluated(asked: Validator, keyword: Any, instance: Any, schema: Any) -> 
 
 
 _Draft201909 = extend(Draft201909Validator, {"unevaluatedProperties": _unevaluated})  # type: ignore[no-untyped-call]
-
-
-def canonical(value: Any) -> bytes:
-    """Returns the same bytes for the same value, in whatever order its names came."""
-    return msgspec.json.encode(value, order="sorted")
 
 
 def check_schema(schema: Any) -> None:
@@ -72,10 +68,8 @@ def unchecked_formats(schema: Any) -> list[str]:
     return sorted(named - _formats(_kind_of(schema)).checkers.keys())
 
 
-def problem_of(row: Any, schema: Mapping[str, Any] | None) -> str:
+def problem_of(row: Any, schema: Mapping[str, Any]) -> str:
     """Returns why the row does not fit the schema; empty when it does. Nothing that a schema refers to is fetched."""
-    if schema is None:
-        return ""
     try:
         error = best_match(_validator(canonical(schema)).iter_errors(row))
     except Unresolvable as unknown:

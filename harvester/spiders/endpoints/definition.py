@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from harvester import validation
-from harvester.bounded import BoundedProcess, Bounds
+from harvester.bounded.process import BoundedProcess, Bounds
 from harvester.decoding import decode_text
 from harvester.exceptions import InvalidRecordError, TooCostlyError, UsageError
 from harvester.hosts import user_of
