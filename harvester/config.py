@@ -215,7 +215,7 @@ class Config(BaseSettings):
     """Kilobytes of a request as it waits in the frontier: address, headers, body, meta."""
     max_response_mb: int = Field(32, ge=1)
     """Megabytes of an answer."""
-    max_page_elements: int = Field(100_000, ge=1000)
+    max_page_elements: int = Field(50_000, ge=1000)
     """Elements of a page that a callback parses."""
     max_repository_mb: int = Field(512, ge=1)
     """Megabytes of an account's repository (history=car)."""

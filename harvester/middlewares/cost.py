@@ -17,12 +17,12 @@ from harvester.exceptions import TooCostlyError
 from harvester.meta import MEDIA
 from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.outcomes import Outcome, RequestFailed, Verdict
-from harvester.parsers.web.weight import count_elements
+from harvester.parsers.web.weight import count_elements, may_be_json
 
-MIN_BYTES = 128 * 1024
+MIN_BYTES, MIN_JSON_BYTES = 64 * 1024, 1024 * 1024
 """Of a page that is looked at. What is smaller costs less than a second, whatever it is."""
-BOUNDS = Bounds(cpu_s=1.0, memory_mb=256, result_mb=1, silence_s=60.0)
-"""Of parsing a page once."""
+BOUNDS = Bounds(cpu_s=0.5, memory_mb=128, result_mb=1, silence_s=60.0)
+"""Of parsing a page once. A callback may parse it more than once, and other requests wait meanwhile."""
 
 
 class CostMiddleware:
@@ -30,7 +30,9 @@ class CostMiddleware:
 
     def __init__(self, crawler: Crawler, max_elements: int) -> None:
         self._crawler = crawler
-        self._max_elements = max_elements
+        of_spider = getattr(crawler.spider, "MAX_ELEMENTS", max_elements)
+        self._max_elements = min(max_elements, of_spider)
+        self._setting = " (HARVESTER_MAX_PAGE_ELEMENTS)" if max_elements <= of_spider else ""
         self._reads_apart: frozenset[str] = getattr(crawler.spider, "reads_apart", frozenset())
 
     @classmethod
@@ -38,7 +40,9 @@ class CostMiddleware:
         return cls(crawler, load_config().max_page_elements)
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
-        if len(response.body) < MIN_BYTES or not isinstance(response, TextResponse) or MEDIA in request.meta:
+        if not isinstance(response, TextResponse) or MEDIA in request.meta:
+            return response
+        if len(response.body) < (MIN_JSON_BYTES if may_be_json(response.body) else MIN_BYTES):
             return response
         if getattr(request.callback, "__name__", "") in self._reads_apart:
             return response
@@ -58,5 +62,5 @@ class CostMiddleware:
             return Outcome(error.outcome), f"the page of {size} is not parsed: {error}"
         if number <= self._max_elements:
             return Outcome.OK, ""
-        most = f"{self._max_elements:,} are parsed here (HARVESTER_MAX_PAGE_ELEMENTS)"
+        most = f"{self._max_elements:,} are parsed here{self._setting}"
         return Outcome.INVALID, f"the page of {size} has {number:,} elements, and at most {most}"

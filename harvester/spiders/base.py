@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
@@ -81,6 +82,8 @@ class HarvesterSpider(Spider):
     """Whether requests of it take of quotas that reach across runs (meta["harvester_quota"])."""
     reads_apart: ClassVar[frozenset[str]] = frozenset()
     """Callbacks that parse their pages by `read`. Those of others are looked at before (CostMiddleware)."""
+    MAX_ELEMENTS: ClassVar[int] = sys.maxsize
+    """Elements of a page that its callbacks read within a second. At most HARVESTER_MAX_PAGE_ELEMENTS are parsed."""
     read_opt_outs: ClassVar[bool] = False
     """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
 

@@ -18,7 +18,7 @@ FINE = {
     "/small": (b"<p>small</p>", HTML),
     "/long-text": (b"<html><body><p>" + b"word " * 400_000 + b"</p>", HTML),
     "/picture-inside": (b'<html><body><img src="data:image/png;base64,' + b"A" * 3_000_000 + b'">', HTML),
-    "/table": (b"<table>" + b"<tr><td>1</td><td>2</td></tr>" * 20_000 + b"</table>", HTML),
+    "/table": (b"<table>" + b"<tr><td>1</td><td>2</td></tr>" * 15_000 + b"</table>", HTML),
     "/ids": (b'{"ids":[1' + b",1234567" * 1_000_000 + b"]}", JSON),
     "/no-json": (b"{" * 300_000 + b"}", JSON),
     "/text": (b"<" * 300_000, "text/plain"),

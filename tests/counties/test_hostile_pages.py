@@ -8,7 +8,7 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, values, vgsi
-from harvester.parsers.counties.html import lines_of, read_page
+from harvester.parsers.counties.html import MAX_AROUND, lines_of, read_page
 
 SITE = "https://county.example/"
 HEADER, WIDE = b"<tr><th>Year</th><th>Amount Due</th></tr>", b"<tr>%b</tr>" % (b'<td colspan="1000">x</td>' * 200)
@@ -37,6 +37,14 @@ def test_a_page_that_says_again_and_again_that_there_is_no_data_is_read_in_time_
     with pytest.raises(ParseError, match="the report of the parcel lacks: Parcel ID"):
         beacon.read_report(said * 100_000, "7", SITE)
     assert beacon.read_report(said + b"Land, Summary.", "7", SITE) is None
+
+
+@pytest.mark.parametrize("platform", ["devnet", "esearch"])
+def test_tables_within_tables_are_not_read_again_with_each_of_them(platform: str) -> None:
+    """Each cell is read with all that is in it: at 80 levels a page of 20,000 elements takes seconds."""
+    nested = b"<table><tr><td>a" * (MAX_AROUND + 2) + b"</td></tr></table>" * (MAX_AROUND + 2)
+    with pytest.raises(ParseError, match="stands in more than 20 others"):
+        ENTRANCES[platform](b"<body>" + nested)
 
 
 BLANKS = 200_000

@@ -21,9 +21,12 @@ MOST_COLUMNS = 1000
 """Of a row, and of one cell as in the HTML standard: a page that says more could take all memory."""
 _LINE = "\x1e"
 """Stands between lines until they are told apart."""
+MAX_AROUND = 20
+"""Tables around a table: what stands within is read with each of them."""
 MOST_BLANKS = 100
 """In a row, in a text: what looks for something in it may take time that grows with their square."""
 _layout = re.compile(rf"(?<![ \xa0])(?:\s{{{MOST_BLANKS},}}|[ \xa0]*[\t\r\n\f]+)\s*")
+_has_deep_table = etree.XPath(f"boolean(//table[count(ancestor::table) > {MAX_AROUND}])")
 _is_hidden = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
 
 
@@ -55,6 +58,8 @@ def read_page(body: bytes) -> HtmlElement:
     except (etree.ParserError, etree.XMLSyntaxError) as error:
         raise ParseError(f"it is no page: {error}") from None
     assert isinstance(page, HtmlElement)
+    if _has_deep_table(page):
+        raise ParseError(f"a table of the page stands in more than {MAX_AROUND} others")
     return page
 
 
@@ -89,10 +94,15 @@ def lines_of(element: HtmlElement) -> list[str]:
     else:
         lines = (element.text or "").split(_LINE)  # of most cells
     return [
-        shown if len(shown) < MOST_BLANKS and shown.isprintable() else _layout.sub(" ", shown).replace("\xa0", " ")
+        shown if _is_one_line(shown) else _layout.sub(" ", shown).replace("\xa0", " ")
         for line in lines
         if (shown := line.strip())
     ]
+
+
+def _is_one_line(shown: str) -> bool:
+    """Tells, far sooner than the pattern would, that nothing in it is layout."""
+    return shown.isprintable() and (len(shown) < MOST_BLANKS or "  " not in shown)
 
 
 def text_of(element: HtmlElement) -> str:

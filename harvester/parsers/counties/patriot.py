@@ -40,6 +40,8 @@ _KNOWN = frozenset(
     ]
 )
 """Labels that a cell is known by. Another one is known by its place between those."""
+MAX_LABEL = 100
+"""Characters of a label. Narratives are longer, and there may be many."""
 _is_account = re.compile(r"[0-9]{1,15}").fullmatch
 _is_of_card = re.compile(r"card\s+(\d+)\s+value", re.IGNORECASE).fullmatch
 _is_of_parcel = re.compile(r"total(?:\s+parcel)?(?:\s+value)?|parcel\s+value", re.IGNORECASE).fullmatch
@@ -230,24 +232,28 @@ def _placed(cells: Sequence[HtmlElement]) -> Iterator[tuple[int, int, HtmlElemen
         at = end
 
 
+def _is_known(text: str) -> bool:
+    return len(text) <= MAX_LABEL and labels.plain(text) in _KNOWN
+
+
 def _starts_with_label(cell: HtmlElement) -> bool:
-    return labels.plain(_label(cell)) in _KNOWN
+    return _is_known(_label(cell))
 
 
 def _label(cell: HtmlElement) -> str:
     """The text of a cell, or of its first part if that is a known label."""
     whole = " ".join(text_of(cell).split()).rstrip(":* ")
-    if labels.plain(whole) in _KNOWN:
+    if _is_known(whole):
         return whole
     first = _first_part(cell)
-    return first if labels.plain(first) in _KNOWN else whole
+    return first if _is_known(first) else whole
 
 
 def _value(cell: HtmlElement) -> list[str] | None:
     """The lines behind the label of a cell; None when it has no known label, or nothing behind it."""
     first = _first_part(cell)
     whole = "".join(cell.itertext()).strip(" \t\r\n")
-    if labels.plain(first) not in _KNOWN or (labels.plain(whole) == labels.plain(first) and "\xa0" not in whole):
+    if not _is_known(first) or (labels.plain(whole) == labels.plain(first) and "\xa0" not in whole):
         return None
     found = re.match(r"[\s\xa0]*" + r"\s+".join(map(re.escape, first.split())) + r"[\s\xa0:*]*", text_of(cell))
     lines = lines_of(cell)

@@ -6,11 +6,18 @@ from contextlib import suppress
 from lxml import etree
 
 _XML = b"<?xml"
+_BLANKS = b"\xef\xbb\xbf \t\r\n\0"
+"""Before what a body begins with."""
+
+
+def may_be_json(body: bytes) -> bool:
+    """Tells whether a body begins as JSON does."""
+    return body[:200].lstrip(_BLANKS)[:1] in (b"{", b"[")
 
 
 def count_elements(body: bytes, encoding: str) -> int:
     """Parses a body as Scrapy's responses do, and returns the number of its elements; 0 when it is JSON, or text."""
-    start = body.lstrip(b"\xef\xbb\xbf \t\r\n\0")[:5]
+    start = body.lstrip(_BLANKS)[:5]
     if start.startswith(b"<"):
         kind = etree.XMLParser if start == _XML else etree.HTMLParser
         with suppress(etree.XMLSyntaxError):

@@ -73,6 +73,8 @@ class PlatformSpider(JobSpider, ABC):
 
     Arguments: ClassVar[type[SpiderArguments]] = PropertyArguments
     ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL,)
+    MAX_ELEMENTS: ClassVar[int] = 20_000
+    """The largest real page that is known has 3,600; readers take up to 50 microseconds each."""
     ALL: ClassVar[str] = ""
     """Kind of the item that stands for all parcels of a jurisdiction; empty where the platform does not list them."""
     MOST_HELD: ClassVar[int] = 16
