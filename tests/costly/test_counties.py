@@ -1,4 +1,4 @@
-"""`make costly`, of readers of county pages: they read in the event loop, so the largest page must take less than 1 s."""
+"""`make costly`, of readers of county pages, which read in the event loop: the largest page takes less than a second."""
 
 import re
 import time
