@@ -1,4 +1,4 @@
-"""`make costly`, of readers of county pages, which read in the event loop: the largest page takes less than a second."""
+"""`make costly`, of readers of county pages, which work in the event loop: the largest takes less than a second."""
 
 import re
 import time
