@@ -217,7 +217,7 @@ class Config(BaseSettings):
     """Megabytes of an answer."""
     max_page_elements: int = Field(50_000, ge=1000)
     """Elements of a page that a callback parses."""
-    max_repository_mb: int = Field(512, ge=1)
+    max_repository_mb: int = Field(256, ge=1)
     """Megabytes of an account's repository (history=car)."""
     max_image_mb: int = Field(20, ge=1)
     """Megabytes of a picture."""

@@ -1,7 +1,7 @@
 """Calls of an event loop: short ones do not wait behind long ones."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -17,6 +17,9 @@ QUICK_BYTES = 2 << 20
 """What is larger is not tried in the first process."""
 
 
+_END = object()
+
+
 class BoundedReader:
     """Two processes: one for calls that are short, and one for those that were not, or are of something large.
 
@@ -26,6 +29,8 @@ class BoundedReader:
     def __init__(self, quick: Bounds = QUICK, slow: Bounds = SLOW) -> None:
         self._quick, self._slow = _Lane(), _Lane()
         self._quick_bounds, self._slow_bounds = quick, slow
+        self._streams: set[BoundedProcess] = set()
+        self._turn = asyncio.Lock()
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns what the function returns; of a generator, a list. Raises what it raises, and TooCostlyError.
@@ -42,8 +47,26 @@ class BoundedReader:
         lane = self._quick if _size(arguments) <= QUICK_BYTES else self._slow
         return await lane.call(bounds, function, *arguments)
 
+    async def items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
+        """Yields what a generator yields, as it comes, from a process of its own; one at a time has its turn."""
+        async with self._turn:
+            process, executor = BoundedProcess(), ThreadPoolExecutor(1, "bounded")
+            self._streams.add(process)
+            calling = process.items(bounds, function, *arguments)
+            loop = asyncio.get_running_loop()
+            try:
+                while (item := await loop.run_in_executor(executor, next, calling, _END)) is not _END:
+                    yield item
+            finally:
+                process.stop()  # and the thread is free
+                self._streams.discard(process)
+                await loop.run_in_executor(executor, process.close)
+                executor.shutdown(wait=False)
+
     async def close(self) -> None:
-        """Ends both processes. Calls under way raise TooCostlyError."""
+        """Ends all processes. Calls under way raise TooCostlyError."""
+        for process in self._streams:
+            process.stop()
         await asyncio.gather(self._quick.close(), self._slow.close())
 
 

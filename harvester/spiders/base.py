@@ -4,7 +4,7 @@ import gc
 import hashlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
@@ -17,6 +17,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester import validation
+from harvester.bounded.process import Bounds
 from harvester.config import Config, load_config
 from harvester.download.reading import reader_of
 from harvester.exceptions import FAULT, HarvesterError, UsageError
@@ -159,6 +160,13 @@ class HarvesterSpider(Spider):
         then `invalid`. See harvester.bounded. The callback stands in `reads_apart`, or a large page is parsed twice.
         """
         return await reader_of(self.crawler).call(function, *arguments)
+
+    def read_items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
+        """Yields what a parser yields in a process of its own, for what is too large to be held as records here.
+
+        Other requests go on between two items. Close it (`aclosing`) when it is not taken to its end.
+        """
+        return reader_of(self.crawler).items(bounds, function, *arguments)
 
     def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:
         """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""

@@ -187,6 +187,20 @@ async def test_the_loop_goes_on_while_results_come() -> None:
         await reader.close()
 
 
+async def test_items_come_while_they_are_made_and_their_process_ends_with_them() -> None:
+    reader = BoundedReader()
+    try:
+        endless = reader.items(USUAL, functions.numbers, 10**12)
+        assert [await anext(endless), await anext(endless)] == [0, 1]
+        assert await reader.call(functions.same, "meanwhile") == "meanwhile"
+        await endless.aclose()
+        assert [item async for item in reader.items(USUAL, functions.numbers, 3)] == [0, 1, 2]
+        with pytest.raises(TooCostlyError, match="seconds of computing"):
+            _ = [item async for item in reader.items(bounds(cpu_s=0.1), functions.numbers, 10**12)]
+    finally:
+        await reader.close()
+
+
 def test_the_process_ends_when_its_parent_is_gone() -> None:
     process = BoundedProcess()
     child = psutil.Process(process.call(USUAL, os.getpid))

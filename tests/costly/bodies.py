@@ -6,6 +6,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from harvester.sandbox.car import Item, _sections, _varint, layer, tree_root
+from harvester.sandbox.dag_cbor import encode
+from harvester.sandbox.ids import encode_block
+
 MB = 1 << 20
 XML, HTML, JSON = "application/xml", "text/html; charset=utf-8", "application/json"
 
@@ -130,6 +134,31 @@ PAGES: dict[str, Body] = {
     "HTML: 30 MB of <a": Body(lambda: b"<html>" + b"<a " * (10 * MB), HTML),
     "XML: 3 M elements": Body(lambda: b'<?xml version="1.0"?><r>' + b"<x/>" * 3_000_000 + b"</r>", "text/xml"),
     "JSON: 1.9 M rows": Body(lambda: b'[{"a":1}' + b',{"a":1}' * 1_900_000 + b"]", JSON),
+}
+
+
+def repository(number: int) -> bytes:
+    """A repository of so many records, of 320 bytes each with its part of the tree."""
+    blocks: dict[bytes, bytes] = {}
+    items: list[Item] = []
+    for n in range(number):
+        kind = ("app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.feed.repost")[n % 3]
+        value: dict[str, Any] = {"$type": kind, "createdAt": "2025-01-01T00:00:00.000Z", "text": f"{n} " * 20}
+        value["subject"] = {"uri": f"at://{DID}/app.bsky.feed.post/{n}", "cid": "bafyreihdwdcefgh4dqkjv67uzcmw7ojee6xe"}
+        cid, block = encode_block(value)
+        path = f"{kind}/{n:013d}".encode()
+        blocks[cid] = block
+        items.append((path, layer(path), cid))
+    tree: dict[bytes, bytes] = {}
+    root = tree_root(sorted(items), tree)
+    head, commit = encode_block({"did": DID, "rev": "3k", "sig": b"s", "data": root, "prev": None, "version": 3})
+    header = encode({"roots": [head], "version": 1})
+    return _varint(len(header)) + header + b"".join(_sections({head: commit} | tree | blocks))
+
+
+DID = "did:plc:abcdefghijklmnopqrstuvwx"
+REPOSITORIES: dict[str, Body] = {
+    "repository of 500,000 records": Body(lambda: repository(500_000), "application/vnd.ipld.car"),
 }
 
 _COMPRESSED = "text/plain; gzip"

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from pymongo.database import Database
 
-from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, Body, wanted
+from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, REPOSITORIES, Body, wanted
 from tests.costly.measuring import Cost, Peak, check, head, show, watched
 from tests.crawling import Answer, Site
 from tests.endpoints.conftest import Endpoints
@@ -119,6 +119,16 @@ async def test_pages(crawls: Crawls) -> None:
         costs = []
         for name in wanted(PAGES):
             measured = await crawls.measure("links", urls=site.address(name))
+            costs.append(show(Cost(name, *measured, *crawls.noted(site.address(name)))))
+    check(costs)
+
+
+async def test_repositories(crawls: Crawls) -> None:
+    async with Costly(REPOSITORIES) as site:
+        head()
+        costs = []
+        for name in wanted(REPOSITORIES):
+            measured = await crawls.measure("repositories", urls=site.address(name))
             costs.append(show(Cost(name, *measured, *crawls.noted(site.address(name)))))
     check(costs)
 

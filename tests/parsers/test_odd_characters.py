@@ -115,8 +115,8 @@ def test_a_record_of_a_repository_that_cannot_be_read_costs_its_own_value(block:
         for name, link in (("a", car.add(post("a"))), ("b", cid), ("c", car.add(post("c"))))
     ]
     body = car.file(car.add({"l": None, "e": rows}))
-    records = parse_repository(body, DID, frozenset({POST}))
+    records = [*parse_repository(body, DID, frozenset({POST}))]
     assert [record.uri[-2:] for record in records] == ["3a", "3b", "3c"]
     assert [json.loads(record.value) is None for record in records] == [False, True, False]
     with pytest.raises(ParseError, match="damaged"):
-        parse_repository(body.replace(block, block[:-1] + b"\xfe"), DID, frozenset({POST}))
+        [*parse_repository(body.replace(block, block[:-1] + b"\xfe"), DID, frozenset({POST}))]

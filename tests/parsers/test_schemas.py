@@ -113,5 +113,6 @@ def test_a_format_that_is_none_of_json_schema_is_said_to_check_nothing(
         EndpointsSpider.parse_arguments({"endpoints": f"@{file}"})
     assert [record.args for record in caplog.records] == [("prices", "int64")]
     schema = read_endpoints(f"@{file}")["prices"].json_schema
+    assert schema is not None
     assert unchecked_formats(schema) == ["int64"]
     assert problem_of({"n": "x"}, schema) == ""

@@ -4,7 +4,8 @@ Source: atproto.com/specs/repository (commit, Merkle search tree with prefix-com
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,53 +16,72 @@ from harvester.parsers.bluesky.repository import RepoRecord
 _CID_PREFIX = b"\x01\x71\x12\x20"
 """Of the identifier of a record or node; the SHA-256 of its block follows."""
 _CID_BYTES = 36
+_PLACE_BITS = 48
+"""Of where a block ends, which stands in one number with where it begins: a large file has a million."""
+TOGETHER = 500
+"""Records that come together."""
 UNREADABLE = b"null"
 """Stands for the value of a record that no library reads, though it is undamaged. Its address is known nevertheless."""
 
 
-def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> list[RepoRecord]:
-    """The records of these collections, in key order. Raises ParseError for a file that is damaged or another's.
+def read_repository(body: bytes, did: str, collections: frozenset[str]) -> Iterator[list[RepoRecord]]:
+    """Yields the same, some at a time."""
+    records = parse_repository(body, did, collections)
+    while together := list(islice(records, TOGETHER)):
+        yield together
 
-    A record that cannot be read costs its own value alone.
+
+def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> Iterator[RepoRecord]:
+    """Yields the records of these collections, in key order. Raises ParseError for a file that is damaged or another's.
+
+    A record that cannot be read costs its own value alone. Each block is decoded when it is needed: all of them take six
+    times the memory of the file.
     """
     libipld = _libipld()
     try:
-        try:
-            header, blocks = libipld.decode_car(body)
-        except (ValueError, RecursionError):  # it refuses the file for one bad block
-            header, blocks = _decode_blocks(libipld, body)
+        sections = _sections(body)
+        header = libipld.decode_dag_cbor(body[next(sections, slice(0))])
+        blocks = _Blocks(libipld, body, sections)
         commit = blocks[header["roots"][0]]
         if commit["did"] != did:
             raise ParseError(f"the repository is of {commit['did']!r}")
-        return [
-            RepoRecord(f"at://{did}/{key}", libipld.encode_cid(link), _as_json(blocks[link]))
-            for key, link in _in_order(_entries(blocks, commit["data"]))
-            if key.partition("/")[0] in collections
-        ]
+        for key, link in _in_order(_entries(blocks, commit["data"])):  # before anything is taken of a damaged tree
+            if link not in blocks:
+                raise KeyError(key)
+        for key, link in _entries(blocks, commit["data"]):
+            if key.partition("/")[0] in collections:
+                yield RepoRecord(f"at://{did}/{key}", libipld.encode_cid(link), _as_json(blocks[link]))
     except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise ParseError(f"the repository is damaged: {error!r}") from None
 
 
-def _decode_blocks(libipld: Any, body: bytes) -> tuple[Any, dict[bytes, Any]]:
-    """Returns the header and the blocks by identifier; None for a block that no library reads, though it is undamaged.
+class _Blocks:
+    """The blocks of a file by their identifiers. Source: ipld.io/specs/transport/car/carv1"""
 
-    Raises ValueError. Source: ipld.io/specs/transport/car/carv1
-    """
-    (_, first), *sections = _sections(body)
-    blocks: dict[bytes, Any] = {}
-    for at, section in sections:
-        cid, block = section[:_CID_BYTES], section[_CID_BYTES:]
+    def __init__(self, libipld: Any, body: bytes, sections: Iterable[slice]) -> None:
+        self._decode = libipld.decode_dag_cbor
+        self._body = body
+        self._places = {
+            body[place.start : place.start + _CID_BYTES]: place.start << _PLACE_BITS | place.stop for place in sections
+        }
+
+    def __contains__(self, cid: bytes) -> bool:
+        return cid in self._places
+
+    def __getitem__(self, cid: bytes) -> Any:
+        """Returns what the block says; None of one that no library reads, though it is undamaged. Raises ValueError."""
+        start, stop = divmod(self._places[cid], 1 << _PLACE_BITS)
+        block = self._body[start + _CID_BYTES : stop]
         try:
-            blocks[cid] = libipld.decode_dag_cbor(block)
+            return self._decode(block)
         except (ValueError, RecursionError):
             if cid != _CID_PREFIX + hashlib.sha256(block).digest():
-                raise ValueError(f"the block at byte {at} is not what it should be") from None
-            blocks[cid] = None
-    return libipld.decode_dag_cbor(first), blocks
+                raise ValueError(f"the block at byte {start} is not what it should be") from None
+            return None
 
 
-def _sections(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yields where each section begins, and the section. Raises ValueError when the file ends within one."""
+def _sections(body: bytes) -> Iterator[slice]:
+    """Yields the place of each section. Raises ValueError when the file ends within one."""
     at = 0
     while at < len(body):
         begins, size, shift = at, 0, 0
@@ -73,7 +93,7 @@ def _sections(body: bytes) -> Iterator[tuple[int, bytes]]:
                 break
         if not 0 < size <= len(body) - at:
             raise ValueError(f"the section at byte {begins} has no end")
-        yield begins, body[at : at + size]
+        yield slice(at, at + size)
         at += size
 
 
@@ -94,7 +114,7 @@ def _in_order(entries: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes
         yield key, link
 
 
-def _entries(blocks: Mapping[bytes, Any], node: bytes | None) -> Iterator[tuple[str, bytes]]:
+def _entries(blocks: _Blocks, node: bytes | None) -> Iterator[tuple[str, bytes]]:
     """Key and link of each record below a node of the tree, in order."""
     if node is None:
         return
