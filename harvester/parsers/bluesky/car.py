@@ -34,8 +34,8 @@ def read_repository(body: bytes, did: str, collections: frozenset[str]) -> Itera
 def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> Iterator[RepoRecord]:
     """Yields the records of these collections, in key order. Raises ParseError for a file that is damaged or another's.
 
-    A record that cannot be read costs its own value alone. Each block is decoded when it is needed: all of them take six
-    times the memory of the file.
+    A record that cannot be read costs its own value alone. Each block is decoded when it is needed: all of them take
+    six times the memory of the file.
     """
     libipld = _libipld()
     try:
@@ -46,8 +46,7 @@ def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> Iter
         if commit["did"] != did:
             raise ParseError(f"the repository is of {commit['did']!r}")
         for key, link in _in_order(_entries(blocks, commit["data"])):  # before anything is taken of a damaged tree
-            if link not in blocks:
-                raise KeyError(key)
+            blocks.check(key, link)
         for key, link in _entries(blocks, commit["data"]):
             if key.partition("/")[0] in collections:
                 yield RepoRecord(f"at://{did}/{key}", libipld.encode_cid(link), _as_json(blocks[link]))
@@ -65,8 +64,10 @@ class _Blocks:
             body[place.start : place.start + _CID_BYTES]: place.start << _PLACE_BITS | place.stop for place in sections
         }
 
-    def __contains__(self, cid: bytes) -> bool:
-        return cid in self._places
+    def check(self, key: str, cid: bytes) -> None:
+        """Raises KeyError for a record whose block is missing."""
+        if cid not in self._places:
+            raise KeyError(key)
 
     def __getitem__(self, cid: bytes) -> Any:
         """Returns what the block says; None of one that no library reads, though it is undamaged. Raises ValueError."""

@@ -41,7 +41,7 @@ COLLECTIONS = {"posts": POST, "reposts": REPOST, "likes": LIKE}
 
 
 def repository_bounds(size: int) -> Bounds:
-    """The bounds of reading a repository of so many bytes. A usual one takes a fifth of the time, and half of the rest."""
+    """The bounds of reading a repository of so many bytes. A usual one takes a fifth of the time, half of the rest."""
     mb = size >> 20
     return Bounds(cpu_s=20.0 + 0.5 * mb, memory_mb=64 + 4 * mb, result_mb=64 + 4 * mb, silence_s=120.0)
 
