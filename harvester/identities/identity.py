@@ -337,10 +337,12 @@ class Identity:
             return True
         try:
             answer = await self._fetch(Request(session.at_origin(check.url), dont_filter=True), session)
+            says_something = answer.status != 429 and answer.status < 500
+            is_over = says_something and not shows(check.success, answer, session.jar)
         except LoginFailed as error:
             logger.warning("The session of %s at %s could not be checked: %s", self.name, self.site.name, error)
         else:
-            if answer.status != 429 and answer.status < 500 and not shows(check.success, answer, session.jar):
+            if is_over:
                 self._expired = session.generation
                 return False
         self._check_at = time.time() + check.every_s

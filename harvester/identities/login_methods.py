@@ -7,10 +7,11 @@ from typing import Protocol
 from scrapy import Request
 from scrapy.http import Response, TextResponse
 
-from harvester.exceptions import SessionError
+from harvester.exceptions import SessionError, TooCostlyError
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.state import Session
+from harvester.patterns import bounded_pattern
 from harvester.politeness.rate_limits import reset_in, retry_after
 from harvester.sites.identities import Sign
 
@@ -52,14 +53,17 @@ class Anonymous:
 
 
 def shows(sign: Sign, response: Response, jar: Jar | None) -> bool:
-    """Whether an answer bears a sign."""
+    """Whether an answer bears a sign. Raises LoginFailed for a pattern that takes too long."""
     if not sign or (sign.status and response.status not in sign.status):
         return False
     if sign.cookie and not (jar is not None and jar.has(sign.cookie)):
         return False
-    if sign.url and not re.search(sign.url, response.url):
-        return False
-    return not sign.text or re.search(sign.text, text_of(response)) is not None
+    try:
+        if sign.url and not bounded_pattern(sign.url).search(response.url):
+            return False
+        return not sign.text or bounded_pattern(sign.text).search(text_of(response)) is not None
+    except TooCostlyError as error:
+        raise LoginFailed(str(error)) from None
 
 
 def text_of(response: Response) -> str:

@@ -7,7 +7,6 @@ answer is there, before any of them sees it. So they are in no queue, redirect, 
 """
 
 import logging
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.download.addresses import Refused
-from harvester.exceptions import HarvesterError, SessionError, StorageError, UsageError
+from harvester.exceptions import HarvesterError, SessionError, StorageError, TooCostlyError, UsageError
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
 from harvester.identities.credentials import SpiderAccount
@@ -51,9 +50,11 @@ from harvester.meta import (
 )
 from harvester.outcomes import Outcome, Verdict
 from harvester.parsers.web.join import browser_join
+from harvester.patterns import bounded_pattern
 from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites, policy_of
+from harvester.sites.identities import Identities
 
 logger = logging.getLogger(__name__)
 
@@ -232,8 +233,16 @@ class IdentitiesMiddleware:
             checkout.identity.take_in(checkout.session, response, Request(response.url))
         response.headers.pop("Set-Cookie", None)  # it is in the jar, and nobody else's business
         self._let_go(request)
-        table = site.identities
-        if table.expired_url and response.url != request.url and re.search(table.expired_url, response.url):
+        try:
+            self._note_expiry(request, response, site.identities)
+        except TooCostlyError as error:  # whose session it is of, or none, is not known
+            request.meta[KNOWN_VERDICT] = (Outcome.INVALID, str(error))
+        return response
+
+    @staticmethod
+    def _note_expiry(request: Request, response: Response, table: Identities) -> None:
+        is_led = response.url != request.url
+        if table.expired_url and is_led and bounded_pattern(table.expired_url).search(response.url):
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, "the browser was led to the login page")
         elif table.expired_url and _leads_to(table.expired_url, response):
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, f"HTTP {response.status} to the login page")
@@ -241,7 +250,6 @@ class IdentitiesMiddleware:
                 request.meta["dont_redirect"] = request.meta[REDIRECT_HELD_BACK] = True
         elif response.status == 401 and table.signs_in:
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, "HTTP 401")
-        return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         self._take_off(request)
@@ -439,7 +447,7 @@ def _leads_to(pattern: str, response: Response) -> bool:
         address = browser_join(response.url, location.decode("latin-1"))
     except ValueError:  # it is none, which the redirect middleware tells
         return False
-    return re.search(pattern, address) is not None
+    return bounded_pattern(pattern).search(address) is not None
 
 
 def _is_robots(request: Request) -> bool:

@@ -7,24 +7,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from harvester.exceptions import TooCostlyError
 from harvester.outcomes.answer import LIKE_200, NO_ERROR, Answer
 from harvester.outcomes.outcome import Outcome
+from harvester.patterns import BoundedPattern, Expression
 
 Kind = Literal["json", "html", "text", "other"]
 Matches = Callable[[Answer], bool]
-
-
-def _expression(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from None
-    return pattern
 
 
 def _statuses(status: int | str) -> int | str:
@@ -41,7 +35,6 @@ def _template(reason: str) -> str:
     return reason
 
 
-Expression = Annotated[str, AfterValidator(_expression)]
 Status = Annotated[int | str, AfterValidator(_statuses)]
 Reason = Annotated[str, AfterValidator(_template)]
 Words = Annotated[str, AfterValidator(str.lower), Field(min_length=3)]
@@ -98,6 +91,10 @@ class Rule(RuleBase):
             raise ValueError("It would match every answer: give it a condition")
         return self
 
+    @staticmethod
+    def _compile(pattern: str) -> Any:
+        return re.compile(pattern, re.IGNORECASE)
+
     @property
     def reads_page(self) -> bool:
         """Whether it is about words of a page: JSON that was delivered as asked has none."""
@@ -133,13 +130,13 @@ class Rule(RuleBase):
             most = self.smaller
             yield lambda answer: len(answer.body) < most
         if self.url:
-            in_url = _any(self.url).search
+            in_url = self._compile(_any(self.url)).search
             yield lambda answer: in_url(answer.response.url) is not None
         if self.header:
-            headers = [_header(each) for each in self.header]
+            headers = [_header(each, self._compile) for each in self.header]
             yield lambda answer: any(is_there(answer) for is_there in headers)
         if self.error:
-            is_error = _any(self.error).fullmatch
+            is_error = self._compile(_any(self.error)).fullmatch
             yield lambda answer: is_error(answer.error.name) is not None
         if self.wants_json is not None:
             yield lambda answer: answer.wants_json is self.wants_json
@@ -154,10 +151,18 @@ class Rule(RuleBase):
         if self.markup:
             yield lambda answer: _has(answer.markup, self.markup)
         if self.pattern:
-            in_markup = _any(self.pattern).search
+            in_markup = self._compile(_any(self.pattern)).search
             yield lambda answer: in_markup(answer.markup) is not None
         if self.text:
             yield _says(self.text)
+
+
+class OwnRule(Rule):
+    """A rule in a site's entry: its patterns are written by users, and have a bound of time."""
+
+    @staticmethod
+    def _compile(pattern: str) -> Any:
+        return BoundedPattern(pattern, ignore_case=True)
 
 
 class FailureRule(RuleBase):
@@ -205,8 +210,12 @@ class RuleBook:
         if about is None:
             about = self._about[key] = tuple(rule for rule in self.rules if rule.is_about(*key))
         for rule in about:
-            if rule.matches(answer):
-                return rule
+            try:
+                if rule.matches(answer):
+                    return rule
+            except TooCostlyError as error:  # what the page is, nobody knows
+                said = str(error).replace("{", "{{").replace("}", "}}")
+                return rule.model_copy(update={"outcome": Outcome.INVALID, "reason": said})
         return None
 
 
@@ -243,8 +252,8 @@ def common_book() -> RuleBook:
     return RuleBook(common_rules().answers)
 
 
-def _any(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
+def _any(patterns: Iterable[str]) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:
@@ -275,8 +284,8 @@ def _header_name(condition: str) -> bytes:
     return condition.partition(":")[0].strip().title().encode()
 
 
-def _header(condition: str) -> Matches:
-    name, search = _header_name(condition), re.compile(condition.partition(":")[2].strip(), re.IGNORECASE).search
+def _header(condition: str, compiled: Callable[[str], Any]) -> Matches:
+    name, search = _header_name(condition), compiled(condition.partition(":")[2].strip()).search
 
     def is_there(answer: Answer) -> bool:
         values: list[bytes] = dict.get(answer.response.headers, name, [])

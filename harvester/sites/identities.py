@@ -6,22 +6,11 @@ from typing import Annotated, Literal, Self
 from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from harvester.patterns import Expression
 from harvester.sites.part import Part
 
 ADDRESS = r"^https?://[^/\s]+"
 _is_credentials_name = re.compile(r"[A-Z][A-Z0-9_]*").fullmatch
-
-
-def _compiles(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from None
-    return pattern
-
-
-Expression = Annotated[str, AfterValidator(_compiles)]
-"""A regular expression."""
 
 
 def _selects(selector: str) -> str:

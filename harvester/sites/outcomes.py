@@ -7,7 +7,7 @@ from pydantic import Field
 
 from harvester.outcomes.outcome import Outcome
 from harvester.outcomes.policies import POLICIES, Policy
-from harvester.outcomes.rules import Rule, RuleBook, SiteRules
+from harvester.outcomes.rules import OwnRule, RuleBook, SiteRules
 from harvester.sites.part import Part
 
 
@@ -32,7 +32,7 @@ class SiteOutcomes(Part):
     """The table `[<site>.outcomes]`."""
 
     policies: Mapping[Outcome, PolicyChange] = {}
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[OwnRule, ...] = ()
     """`[[<site>.outcomes.rules]]`, tried in order before the common ones (outcomes/rules.toml)."""
     page_ending: str = Field("", max_length=100)
     """With what every whole HTML page of the site ends, like `</html>`: without it, it is cut short."""

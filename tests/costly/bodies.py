@@ -71,6 +71,13 @@ FEEDS: dict[str, Body] = {
     "1 M references": Body(lambda: rss(b"<item><title>" + b"&#x110000;" * MB + b"</title></item>")),
     "nested 1,000,000 in an item": Body(lambda: rss(b"<item>" + b"<a>" * 1_000_000)),
     "nested entities": Body(_entities),
+    "1 MB of CDATA": Body(lambda: rss(b"<![CDATA[" * (MB // 9))),
+    "1 MB of comments": Body(lambda: rss(b"<!-- " * (MB // 5))),
+    "1 MB of DOCTYPE": Body(lambda: b'<rss version="2.0">' + b"<!DOCTYPE [" * (MB // 11)),
+    "8 MB of <a in a description": Body(
+        lambda: rss(b"<item><description><![CDATA[" + b"<a " * (8 * MB // 3) + b"]]></description></item>")
+    ),
+    "a date of 1 MB": Body(lambda: rss(b"<item><pubDate>" + b"1 " * (MB // 2) + b"</pubDate></item>")),
     "Atom: 1 M links": Body(lambda: atom(b"<entry><id>1</id>" + b'<link href="a"/>' * 1_000_000 + b"</entry>")),
     "Atom: xml:base nested 30,000": Body(lambda: atom(b"".join(b'<x xml:base="b%d/">' % n for n in range(30_000)))),
     "Atom: a base of 1 MB": Body(
@@ -95,7 +102,16 @@ FEEDS: dict[str, Body] = {
         lambda: b"<urlset " + b" ".join(b'a%d="1"' % n for n in range(1_000_000)) + b"></urlset>"
     ),
     "sitemap: an attribute of 30 MB": Body(lambda: b'<urlset a="' + b"x" * (30 * MB) + b'"></urlset>'),
-    "sitemap: gzip of 256 MB": Body(lambda: gzipped(b"<url><loc>http://a/1</loc></url>", 256), "application/gzip"),
+    "sitemap: gzip of 4 GB": Body(lambda: gzipped(b"<url><loc>http://a/1</loc></url>", 4096), "application/gzip"),
+    "sitemap: gzip of zeros, 2 GB": Body(lambda: gzipped(b"\0", 2048), "application/gzip"),
+    "sitemap: 5 M elements in a url": Body(lambda: b"<urlset><url>" + b"<a/>" * 5_000_000 + b"</url></urlset>"),
+    "sitemap: an address of 30 MB": Body(
+        lambda: b"<urlset><url><loc>http://a/" + b"a" * (30 * MB) + b"</loc></url></urlset>"
+    ),
+    "sitemap: 100,000 namespaces": Body(
+        lambda: b"<urlset>" + b"".join(b'<x xmlns:n%d="u%d">' % (n, n) for n in range(100_000))
+    ),
+    "sitemap: 30 MB of http://": Body(lambda: b"http://" * (30 * MB // 7), "text/plain"),
     "sitemap: 1 M lines": Body(lambda: b"".join(b"http://a/%d\n" % n for n in range(1_000_000)), "text/plain"),
 }
 
@@ -107,6 +123,7 @@ ENDPOINTS: dict[str, Body] = {
         JSON,
         {"rows": "@", "key": "id"},
     ),
+    "JSON: a number of 1 M digits": Body(lambda: b"[" + b"9" * 1_000_000 + b"]", JSON, _ROWS),
     "JSON nested 100,000": Body(lambda: b"[" * 100_000 + b"]" * 100_000, JSON, _ROWS),
     "JSON: a document of 15 MB": Body(lambda: b'{"a":["' + b'x","' * (3 * MB) + b'"]}', JSON),
     "JMESPath that doubles": Body(lambda: b"[1]", JSON, {"rows": "@" + " | [@,@][]" * 60}),
@@ -164,7 +181,7 @@ REPOSITORIES: dict[str, Body] = {
 _COMPRESSED = "text/plain; gzip"
 UPLOADS: dict[str, Body] = {
     "gzip of newlines": Body(lambda: gzipped(b"\n", 25), _COMPRESSED),
-    "gzip of zeros, 256 MB": Body(lambda: gzipped(b"\0", 256), _COMPRESSED),
+    "gzip of zeros, 1 GB": Body(lambda: gzipped(b"\0", 1024), _COMPRESSED),
     "8 MB of newlines": Body(lambda: b"\n" * (8 * MB), "text/plain"),
     "CSV: open quotation marks": Body(lambda: b"key,b,c\n" + b'a",b,"\n' * (3 * MB // 7), "text/csv"),
     "CSV: 500,000 bad lines": Body(lambda: b"key,b\n" + b"x\n" * 500_000, "text/csv"),
