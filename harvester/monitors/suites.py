@@ -329,7 +329,7 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
 
     def on_monitors_finished(self, result: Any) -> None:
         judgement = Judgement.of(result)
-        for failure in judgement.failures[MOST_SAID if _is_repeated(self._crawler) else 0 :]:
+        for failure in judgement.failures[MOST_SAID if is_repeated(self._crawler) else 0 :]:
             logger.warning("%(monitor)s: %(message)s", failure)
         logger.info("Verdict of the monitors: %s", judgement.verdict)
         history_of(self._crawler).judgement = judgement
@@ -342,7 +342,7 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
             stats.set_value(EXIT_CODE, UNMET)
 
 
-def _is_repeated(crawler: Crawler) -> bool:
+def is_repeated(crawler: Crawler) -> bool:
     """Whether the run's summary, which comes next, says there what the monitors found."""
     if CAUSE in crawler.stats.get_stats() or crawler.settings["LOG_FILE"] or logs.is_json():
         return False

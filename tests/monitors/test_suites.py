@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from spidermon import MonitorRunner, MonitorSuite
 
+from harvester.dashboard.live import LiveView
 from harvester.monitors.history import Earlier, RunHistory
 from harvester.monitors.judgement import Judged, Judgement
-from harvester.monitors.suites import RunMonitors
+from harvester.monitors.suites import RunMonitors, is_repeated
+from harvester.shutdown import CAUSE
 from tests.monitors.conftest import harvest
 
 Stats = dict[str, Any]
@@ -35,6 +37,28 @@ def before(*counts: dict[str, int], coverage: dict[str, Any] | None = None) -> E
     """Passed runs with the same arguments, which stored so many records of each kind."""
     runs = [{"counts": count, "coverage": coverage or {}} for count in counts]
     return Earlier(runs, runs)
+
+
+@pytest.mark.parametrize(
+    ("extension", "settings", "stats", "expected"),
+    [
+        (LiveView, {}, {}, True),
+        (None, {}, {}, False),  # as of a worker: the summary is of all workers
+        (LiveView, {"LOG_FILE": "crawl.log"}, {}, False),
+        (LiveView, {}, {CAUSE: "The service refuses."}, False),  # which the summary says instead
+    ],
+)
+def test_what_monitors_found_is_logged_unless_the_summary_repeats_it_there(
+    extension: type[LiveView] | None, settings: dict[str, str], stats: Stats, expected: bool
+) -> None:
+    extensions = {kind: kind for kind in (extension,) if kind}
+    crawler: Any = SimpleNamespace(
+        stats=SimpleNamespace(get_stats=lambda: stats),
+        settings={"LOG_FILE": None, **settings},
+        extensions=extensions,
+        get_extension=extensions.get,
+    )
+    assert is_repeated(crawler) is expected
 
 
 def test_a_good_run_fails_no_monitor_and_each_says_what_it_saw() -> None:

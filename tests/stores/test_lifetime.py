@@ -1,16 +1,19 @@
 """Private servers start with their first user, are shared, and stop after their last, whoever is killed."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import pytest
 from pymongo import MongoClient
 from redis import Redis
 
+from harvester.stores.servers import membership
 from harvester.stores.servers.binaries import find_binary
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State
@@ -37,6 +40,16 @@ def read(uri: str) -> int:
         document = client["test"]["values"].find_one()
         assert document
         return document["value"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_that_a_server_starts_is_said_at_a_terminal_only(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    screen.isatty = lambda: is_terminal  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", screen)
+    membership._report_start(SERVERS["mongodb"], Path("/somewhere/.harvester/mongodb"))
+    said = "Starting a private mongodb in /somewhere/.harvester ...\n"
+    assert screen.getvalue() == (said if is_terminal else "")
 
 
 @BOTH

@@ -121,6 +121,12 @@ def _connect(folder: Path) -> socket.socket | None:
         return None  # it is about to end
 
 
+def _report_start(server: Server, folder: Path) -> None:
+    """Says it at a terminal: it takes seconds, in which a person would see nothing."""
+    if sys.stderr and sys.stderr.isatty():
+        logs.say(f"Starting a private {server.name} in {folder.parent} ...")
+
+
 def _start_supervisor(server: Server, folder: Path) -> socket.socket:
     make_secret(folder)
     command = [
@@ -145,8 +151,7 @@ def _start_supervisor(server: Server, folder: Path) -> socket.socket:
             start_new_session=True,
             creationflags=windows_flags,
         )
-    if sys.stderr and sys.stderr.isatty():  # it takes seconds, in which a person would see nothing
-        logs.say(f"Starting a private {server.name} in {folder.parent} ...")
+    _report_start(server, folder)
     threading.Thread(target=supervisor.wait, daemon=True).start()  # or it would stay as a zombie
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
