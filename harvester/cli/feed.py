@@ -1,9 +1,10 @@
 """The command `harvester feed`."""
 
 from collections.abc import AsyncIterator, Iterator
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
@@ -49,7 +50,7 @@ def feed_command(
         raise UsageError(f"The file {file} cannot be read: {error.strerror}.") from None
     try:
         with source:
-            fed, bad = asyncio.run(_feed(config, spider, source))
+            fed, bad = asyncio.run(_feed(config, spider, _as_utf8(source)))
     except OSError as error:
         raise UsageError(f"The file {file} cannot be read: {error.strerror or error}.") from None
     except RedisError as error:
@@ -57,6 +58,14 @@ def feed_command(
     print(f"{fed:,} {'entry' if fed == 1 else 'entries'} for {spider}" + (f"; {bad:,} left out." if bad else "."))
     if not fed:
         raise UsageError("There is no line that can be used.")
+
+
+def _as_utf8(source: Any) -> BinaryIO:
+    """The same text, whichever Unicode encoding it is in."""
+    from harvester.decoding import ReadAsUtf8, certain_encoding
+
+    encoding = certain_encoding(source.peek(4))
+    return cast(BinaryIO, BufferedReader(ReadAsUtf8(source, encoding)) if encoding else source)
 
 
 async def _feed(config: "Config", spider: str, source: BinaryIO) -> tuple[int, int]:

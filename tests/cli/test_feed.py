@@ -1,11 +1,20 @@
 """`harvester feed` reads lines, whatever is between them."""
 
 import tracemalloc
-from io import BytesIO
+from io import BufferedReader, BytesIO
+from typing import Any, cast
 
 import pytest
 
-from harvester.cli.feed import MOST_LINE_BYTES, _Lines
+from harvester.cli.feed import MOST_LINE_BYTES, _as_utf8, _Lines
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_lines_are_read_in_their_encoding(encoding: str) -> None:
+    source = BufferedReader(cast(Any, BytesIO("alice.test\r\nbob.test\r\n".encode(encoding))))
+    lines = _Lines("bluesky", _as_utf8(source))
+    assert list(map(bytes.decode, lines)) == ["alice.test", "bob.test"]
+    assert lines.bad == 0
 
 
 @pytest.mark.parametrize("end", [b"\nbob.test\n", b"\nbob.test", b""])
