@@ -204,6 +204,7 @@ class Feeder:
                     may_lack_more = item.looks or await self._may_have_gone(item.job)
                     listings = self._spider.listings_of(item)
                     looks += [(item, each) for each in listings if each.is_absent or may_lack_more]
+            await gone.unmark(self._ledger, looks)
             for kind, number in (await gone.mark(self._ledger, looks)).items():
                 self._stats.inc_value(f"harvester/records/gone/{kind}", number)
 

@@ -26,6 +26,9 @@ class Listing(NamedTuple):
     """Selects them in MongoDB; by an index."""
     is_absent: bool = False
     """Whether the attempt ended since what they belong to is not there: they are gone, whenever they were seen."""
+    back_with: str = ""
+    """Key of what they belong to, of the kind of the item's first listing, which is there again: what was marked when
+    it was marked is back with it."""
 
 
 async def may_be(ledger: Ledger, spider: str, job: str) -> bool:
@@ -39,6 +42,8 @@ async def mark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> Coun
     """Marks what the attempts of items did not see any more; kind -> how many. Doing it again changes nothing."""
     of_kinds: defaultdict[type[Record], list[UpdateMany]] = defaultdict(list)
     for item, listing in listings:
+        if listing.back_with:
+            continue
         unseen: Document = {GONE_AT: None}
         if not listing.is_absent:
             unseen["provenance.fetched_at"] = {"$lt": item.fed_at}
@@ -51,3 +56,27 @@ async def mark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> Coun
         result = await ledger.patiently(partial(collection.bulk_write, updates, ordered=False))
         marked[kind.KIND] += result.modified_count
     return +marked
+
+
+async def unmark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> None:
+    """Takes the mark off what is back. What was gone before its owner was stays marked."""
+    of_items: defaultdict[str, list[Listing]] = defaultdict(list)
+    for item, listing in listings:
+        if listing.back_with:
+            of_items[item.id].append(listing)
+    owners = {(first.kind, first.back_with): of_owner for of_owner in of_items.values() if (first := of_owner[0])}
+    for kind in {kind for kind, _ in owners}:
+        keys = [key for of_kind, key in owners if of_kind is kind]
+        for owner in await _marked(ledger, kind, keys):
+            for listing in reversed(owners[kind, owner["_id"]]):  # the owner last: after a kill all is done again
+                collection = ledger.items.database[listing.kind.COLLECTION]
+                together = listing.where | {GONE_AT: owner[GONE_AT]}
+                await ledger.patiently(partial(collection.update_many, together, {"$unset": {GONE_AT: ""}}))
+
+
+async def _marked(ledger: Ledger, kind: type[Record], keys: list[str]) -> list[Document]:
+    """Those of a kind that are marked as gone, and since when."""
+    find = ledger.items.database[kind.COLLECTION].find
+    marked = {"_id": {"$in": keys}, GONE_AT: {"$ne": None}}
+    found: list[Document] = await ledger.patiently(lambda: find(marked, {GONE_AT: 1}).to_list())
+    return found

@@ -4,7 +4,7 @@ An account that is deleted is on nobody's list any more: nothing leads to it, an
 for its own sake.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from pymongo import ASCENDING, DESCENDING
@@ -14,13 +14,16 @@ from harvester.jobs.documents import Document, Job, State, item_id
 from harvester.jobs.ledger import CHUNK, Ledger
 from harvester.outcomes import Outcome
 
+WAS_GONE = "was_gone"
+"""In the input of an item that is checked: whether it was not there the last time."""
 _NOT_THERE = (Outcome.NOT_FOUND, Outcome.GONE)
 
 
 async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) -> int:
     """Adds the missed items to a job, in the kinds in which they are checked; how many are new.
 
-    `checked_as`: kind of an item -> kind in which it is checked. Those that were not there the last time are left out.
+    `checked_as`: kind of an item -> kind in which it is checked. Of those that were not there the last time the input
+    says so (WAS_GONE): they may be back.
     """
     ours = {"spider": job.spider, "scope": job.scope, "number": {"$lt": job.number}}
     last = partial(ledger.jobs.find_one, ours, {"_id": 1}, sort=[("number", DESCENDING)])
@@ -31,8 +34,8 @@ async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) ->
             after = ""
             while rows := await _next_items(ledger, before["_id"], of_kind, after):
                 after = rows[-1]["key"]
-                was_there = [row for row in rows if row.get("outcome") not in _NOT_THERE]
-                added += await _add(ledger, job, kind, check, [row["key"] for row in was_there])
+                was_gone = {row["key"]: row.get("outcome") in _NOT_THERE for row in rows}
+                added += await _add(ledger, job, kind, check, was_gone)
     return added
 
 
@@ -43,10 +46,13 @@ async def _next_items(ledger: Ledger, job: str, kind: str, after: str) -> list[D
     return rows
 
 
-async def _add(ledger: Ledger, job: Job, kind: str, check: str, keys: Sequence[str]) -> int:
-    ids = {item_id(job.id, kind, key): key for key in keys}
+async def _add(ledger: Ledger, job: Job, kind: str, check: str, was_gone: Mapping[str, bool]) -> int:
+    """`was_gone`: key -> whether it was not there the last time."""
+    ids = {item_id(job.id, kind, key): key for key in was_gone}
     met = await ledger.patiently(lambda: ledger.items.find({"_id": {"$in": [*ids]}}, {"_id": 1}).to_list())
     missed = ids.keys() - {row["_id"] for row in met}
     if not missed:
         return 0
-    return (await ledger.add(job.id, [Found(check, ids[each]) for each in sorted(missed)], lambda _: "")).new
+    keys = [ids[each] for each in sorted(missed)]
+    found = [Found(check, key, {WAS_GONE: True} if was_gone[key] else {}) for key in keys]
+    return (await ledger.add(job.id, found, lambda _: "")).new

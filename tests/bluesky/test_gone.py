@@ -219,6 +219,15 @@ def test_an_account_that_depth_has_met_and_that_is_on_no_list_any_more_is_gone_w
         assert not [key for kind, key in marks if kind == "posts" and deleted not in key]
     checked = {row["key"]: row["state"] for row in mongodb.job_items.find({"kind": "known_account"})}
     assert checked == {deleted: "failed", unfollowed: "done"}
+    earlier = mongodb.posts.find_one({"did": deleted})
+    assert earlier
+    mongodb.posts.update_one({"_id": earlier["_id"]}, {"$set": {"gone_at": datetime(2025, 1, 1, tzinfo=UTC)}})
+
+    site.clear_faults()
+    site.fault("without_rows", "getFollows", texts=[f'"did":"{deleted}"'])
+    assert (back := harvest(**asked_for)).run() in (0, 6), back.said
+    left = {key: at for (_, key), at in gone(mongodb).items() if key.startswith((deleted, f"at://{deleted}"))}
+    assert list(left) == [earlier["_id"]], "what was gone before its account was stays gone"
 
 
 def test_a_thread_whose_first_post_is_deleted_is_gone_though_no_list_shows_it(

@@ -15,6 +15,8 @@ SEED, ACCOUNT, THREAD, AUTHOR = "seed", "account", "thread", "author"
 asked what it declares, since words of it stand in what others wrote."""
 KNOWN_ACCOUNT, KNOWN_THREAD = "known_account", "known_thread"
 """Kinds of accounts and threads that an earlier job has met, and of which it is only asked whether they are there."""
+THERE = "there"
+"""Stage of one that is there."""
 
 Parameters = Mapping[str, object] | Sequence[tuple[str, object]]
 

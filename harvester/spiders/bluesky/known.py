@@ -9,14 +9,13 @@ from scrapy.http import Response
 from harvester.items import Said, Stage
 from harvester.items.bluesky import Profile
 from harvester.jobs.documents import JobItem
+from harvester.jobs.missed import WAS_GONE
 from harvester.outcomes import Outcome
 from harvester.parsers.bluesky import answers as parse
 from harvester.spiders.bluesky.accounts import Accounts, of_account
 from harvester.spiders.bluesky.arguments import BlueskyArguments
+from harvester.spiders.bluesky.asking import THERE
 from harvester.spiders.bluesky.declarations import Account
-
-THERE = "there"
-"""Stage of what is there still."""
 
 
 class Known(Accounts):
@@ -24,13 +23,13 @@ class Known(Accounts):
 
     def known_account_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
         """Yields the request that shows which accounts are there."""
-        accounts = {item.key: {"id": item.id, "did": item.key} for item in items}
+        accounts = {item.key: {"id": item.id, "did": item.key, WAS_GONE: WAS_GONE in item.input} for item in items}
         parameters = [("actors", did) for did in accounts]
         call = "app.bsky.actor.getProfiles"
         yield self.call(asked_for, call, parameters, self.read_known_accounts, accounts=accounts)
 
     def read_known_accounts(self, response: Response, accounts: dict[str, Account]) -> Iterator[Any]:
-        """Of those that are absent each is asked for alone, to learn why."""
+        """Of those that are absent now each is asked for alone, to learn why."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_profiles(response.body, self.provenance(response))
         there = {record.key for record in parsed.records} | {reject.key for reject in parsed.rejects}
@@ -40,6 +39,8 @@ class Known(Accounts):
         for did, account in accounts.items():
             if did in there:
                 yield Stage(account["id"], THERE, 1)
+            elif account[WAS_GONE]:
+                yield Said(account["id"], "failed", Outcome.GONE, f"{Outcome.GONE}: it was gone before")
             else:
                 yield self.call(
                     asked_for,

@@ -10,7 +10,7 @@ from harvester.jobs.gone import Listing
 from harvester.spiders.bluesky.accounts import was_absent
 from harvester.spiders.bluesky.again import NEWER_COLLECTED, NOT_WHOLE, READ_INSTEAD, read_since
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THREAD
+from harvester.spiders.bluesky.asking import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THERE, THREAD
 from harvester.spiders.bluesky.lists import lists_wanted
 
 KINDS: dict[str, list[type[Record]]] = {
@@ -35,6 +35,8 @@ def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
     """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
     if was_absent(item):
         yield from _all_of(item)
+    elif item.stage == THERE and item.state is State.DONE:
+        yield from _back_with(item)
     if item.kind != ACCOUNT or not _is_read(item) or item.stage in {*NOT_WHOLE, READ_INSTEAD}:
         return
     is_cut = asked_for.since or asked_for.until or item.stage == NEWER_COLLECTED
@@ -63,6 +65,12 @@ def _all_of(item: Item) -> Iterator[Listing]:
         yield Listing(Profile, {"_id": item.key}, is_absent=True)
         for kind in WRITTEN:
             yield Listing(kind, _keys_of(kind, item.key), is_absent=True)
+
+
+def _back_with(item: Item) -> Iterator[Listing]:
+    """Yields what is back with a known account, or a thread, that is there again."""
+    for listing in _all_of(item):
+        yield listing._replace(is_absent=False, back_with=item.key)
 
 
 def _is_read(item: Item) -> bool:
