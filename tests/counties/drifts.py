@@ -35,12 +35,12 @@ IASWORLD: Told = [
     ({'class="DataletSideHeading"': 'class="Heading"'}, "the page does not say who owns the parcel"),
 ]
 ESEARCH: Told = [
-    ({">Name:<": ">Holder:<"}, "the page of the parcel lacks: Name"),
+    ({">Name:<": ">Holder:<"}, "who owns the parcel"),
     ({"Market Value:": "Total Value:"}, "lacks 'Property Values: Market Value', and has"),
     ({">Acreage<": ">Hectares<"}, "lacks 'Property Land, column Acreage'"),
     ({">Improvements<": ">Improvements and Extras<"}, "lacks 'Property Roll Value History, column Improvements'"),
     ({"Property Deed History": "Property Documents"}, "lacks 'Property Deed History"),
-    ({"Situs Address:": "Where:"}, "the page of the parcel lacks: Situs Address"),
+    ({"Situs Address:": "Where:"}, "where it is"),
     ({"Property ID:": "Account:"}, "lacks 'Property Details: Account: Property ID', and has"),
     ({"Assessed Value:": "Assessed and Taxable Value:"}, "lacks 'Property Values: Assessed Value', and has"),
     ({"Deed Date": "Volume", "Volume": "Deed Date"}, "lacks 'Property Deed History, column "),
@@ -49,9 +49,9 @@ ESEARCH: Told = [
 ]
 PACS: Told = [
     ({"Property ID:": "Account:"}, "the page of the property lacks: Property ID"),
-    ({"Address:": "Where:"}, "lacks: Address"),
-    ({"Name:": "Holder:"}, "lacks: Name"),
-    ({'id="valuesDetails"': 'id="x"'}, "lacks: Values"),
+    ({"Address:": "Where:"}, "where it is"),
+    ({"Name:": "Holder:"}, "lacks 'Owner"),
+    ({'id="valuesDetails"': 'id="x"'}, "lacks 'Values"),
     ({"Geographic ID:": "Quick Ref ID:"}, "lacks 'Property: Geographic ID"),
     (
         {"Market Value:": "Assessed Value:", "Assessed Value:": "Market and Assessed Value:"},
@@ -65,8 +65,8 @@ PACS: Told = [
 ]
 DEVNET: Told = [
     ({">Parcel Number<": ">Folder<"}, "the page of the parcel lacks: Parcel Number"),
-    ({">Site Address<": ">Where<"}, "lacks: Site Address"),
-    ({"Owner Name &amp; Address": "Holder"}, "lacks: Owner"),
+    ({">Site Address<": ">Where<"}, "where it is"),
+    ({"Owner Name &amp; Address": "Holder"}, "who owns the parcel"),
     ({">Acres<": ">Hectares<"}, "lacks 'Property Information: Acres', and has"),
     ({">Property Class<": ">Use of Land<"}, "lacks 'Property Information: Property Class', and has"),
     ({">Net Taxable Value<": ">Taxable and Exempt<"}, "lacks 'Property Information: Net Taxable Value', and has"),
@@ -91,8 +91,8 @@ BEACON: Told = [
     ({'"module-content"': '"content"'}, "lacks"),
 ]
 EAGLEWEB: Told = [
-    ({">Parcel Number<": ">Folder<"}, "the page of the account lacks: Parcel Number"),
-    ({">Owner Name<": ">Whose<"}, "the page of the account lacks: Owner"),
+    ({">Parcel Number<": ">Folder<"}, "Parcel Number', and has"),
+    ({">Owner Name<": ">Whose<"}, "who owns the parcel"),
     ({">Situs Address<": ">Where<"}, "lacks 'Location: Situs Address', and has"),
     ({">Acres</strong>": ">Hectares</strong>"}, "lacks 'Location: Acres', and has"),
     ({">Actual</b>": ">Actual and Assessed</b>"}, "lacks 'Assessment History: Actual"),
@@ -104,10 +104,10 @@ EAGLEWEB: Told = [
     ({">Tax Year<": ">Period<"}, "lacks 'Tax History, column Tax Year"),
 ]
 PATRIOT: Told = [
-    ({"Property Account Number": "Folder"}, "the card of the parcel lacks: Property Account Number"),
-    ({">Location<": ">Where<"}, "the card of the parcel lacks: Location"),
-    ({">Owner<": ">Holder<"}, "the card of the parcel lacks: Owner"),
-    ({">Total Value<": ">Sum<"}, "the card of the parcel lacks: Total Value"),
+    ({"Property Account Number": "Folder"}, "was asked for, and the card"),
+    ({">Location<": ">Where<"}, "where it is"),
+    ({">Owner<": ">Holder<"}, "who owns the parcel"),
+    ({">Total Value<": ">Sum<"}, "lacks 'Current Property Assessment: Total Value"),
     ({">Land Value<": ">Of the Land<"}, "lacks 'Current Property Assessment: Land Value"),
     ({">Building Value<": ">Building and Extras<"}, "lacks 'Current Property Assessment: Building Value"),
     ({">Sale Date<": ">Sale Price<", ">Sale Price<": ">Sale Date<"}, "lacks 'Current Property Sales Information: "),

@@ -73,7 +73,7 @@ def made_of(page: Saved) -> tuple[str, str, list[CountyRecord]]:
     try:
         made = page.read(body, page.url)
         if isinstance(made, ParcelPage):
-            made = records_of(made, SOURCE, SEEN)
+            made = records_of(made, SOURCE._replace(platform=page.file.partition("_")[0]), SEEN)
     except (PageFailed, ParseError) as error:
         verdict = classify_page(response, error)
         return verdict.outcome, verdict.reason, []
@@ -201,7 +201,7 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "maintenance": Saved("devnet_maintenance.html", _VIEW, devnet.read_parcel, "maintenance"),
         "blocked": Saved("devnet_blocked.html", _VIEW, devnet.read_parcel, "blocked", status=403),
         "layout_changed": Saved(
-            "devnet_layout_changed.html", _VIEW, devnet.read_parcel, "layout_changed", "lacks: Site Address"
+            "devnet_layout_changed.html", _VIEW, devnet.read_parcel, "layout_changed", "where it is"
         ),
     },
     "beacon": {
@@ -218,7 +218,9 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "maintenance": Saved("patriot_maintenance.html", _SUMMARY, _card, "maintenance"),
         "session_expired": Saved("patriot_session_expired.html", _SUMMARY, _card, "session_expired"),
         "blocked": Saved("patriot_blocked.html", _SUMMARY, _card, "blocked", status=403),
-        "layout_changed": Saved("patriot_layout_changed.html", _SUMMARY, _card, "layout_changed", "lacks: Total Value"),
+        "layout_changed": Saved(
+            "patriot_layout_changed.html", _SUMMARY, _card, "layout_changed", "who owns the parcel"
+        ),
     },
     "eagleweb": {
         "valid": Saved("eagleweb_assessor.html", _ACCOUNT, _account, "ok"),
@@ -227,7 +229,9 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "maintenance": Saved("eagleweb_maintenance.html", _ACCOUNT, _account, "maintenance"),
         "session_expired": Saved("eagleweb_session_expired.html", _ACCOUNT, _account, "session_expired"),
         "blocked": Saved("eagleweb_blocked.html", _ACCOUNT, _account, "blocked", status=403),
-        "layout_changed": Saved("eagleweb_layout_changed.html", _ACCOUNT, _account, "layout_changed", "lacks: Owner"),
+        "layout_changed": Saved(
+            "eagleweb_layout_changed.html", _ACCOUNT, _account, "layout_changed", "who owns the parcel"
+        ),
     },
     "esearch": {
         "valid": Saved("esearch_parcel.html", _PROPERTY, _property, "ok"),
@@ -236,9 +240,7 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "maintenance": Saved("esearch_maintenance.html", _PROPERTY, _property, "maintenance"),
         "session_expired": Saved("esearch_session_expired.html", _FOUND, _esearch, "not_found", status=404),
         "blocked": Saved("esearch_blocked.html", _PROPERTY, _property, "blocked", status=403),
-        "layout_changed": Saved(
-            "esearch_layout_changed.html", _PROPERTY, _property, "layout_changed", "lacks: Situs Address"
-        ),
+        "layout_changed": Saved("esearch_layout_changed.html", _PROPERTY, _property, "layout_changed", "where it is"),
     },
     "iasworld": {
         "valid": Saved("iasworld_franklin.html", _DATALET, _iasworld, "ok"),
@@ -259,7 +261,7 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "session_expired": Saved("pacs_session_expired.html", _HITS, _pacs, "session_expired"),
         "blocked": Saved("pacs_blocked.html", _CLIENT, pacs.read_property, "blocked", status=403),
         "layout_changed": Saved(
-            "pacs_layout_changed.html", _CLIENT, pacs.read_property, "layout_changed", "lacks: Name"
+            "pacs_layout_changed.html", _CLIENT, pacs.read_property, "layout_changed", "who owns the parcel"
         ),
     },
 }

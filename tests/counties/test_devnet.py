@@ -15,6 +15,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.parsers.counties import devnet
 from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import parse_staged, records_of
 from tests.sandbox import county
 from tests.sandbox.county import County
@@ -92,13 +93,13 @@ def test_payments_in_rows_that_open_are_parts_of_their_years_bill() -> None:
     ("renamed", "said"),
     [
         (b"Parcel Number", "lacks: Parcel Number; there is Renamed, Site Address"),
-        (b"Site Address", "lacks: Site Address"),
-        (b"Owner Name &amp; Address", "lacks: Owner"),
+        (b"Site Address", "where it is"),
+        (b"Owner Name &amp; Address", "who owns the parcel"),
     ],
 )
 def test_a_page_without_what_each_has_is_a_changed_layout_that_says_what_is_missing(renamed: bytes, said: str) -> None:
     with pytest.raises(ParseError) as changed:
-        devnet.read_parcel(PAGE.replace(renamed, b"Renamed"), URL)
+        read_saved("devnet", PAGE.replace(renamed, b"Renamed"), KANE, SEEN)
     assert said in str(changed.value)
 
 
@@ -184,3 +185,11 @@ def test_a_damaged_page_is_read_or_refused_and_never_a_fault(inserted: bytes, at
 def test_what_is_staged_makes_the_same_records() -> None:
     for record in read(PAGE):
         assert record in parse_staged(record.raw, KANE, SEEN).records
+
+
+def test_an_address_that_stands_below_the_owner_and_beside_a_label_of_its_own_is_whole() -> None:
+    label = '<div class="inner-label">Mailing Address</div><div class="inner-value">PO BOX 7<br>AURORA, IL 60507</div>'
+    page = PAGE.replace(b'<div class="inner-label">Acres', label.encode() + b'</td><td><div class="inner-label">Acres')
+    assert page != PAGE
+    (parcel,) = of_kind(Property, read(page))
+    assert parcel.mailing_address == "PO BOX 7, AURORA, IL 60507"

@@ -18,6 +18,7 @@ from harvester.parsers.counties import pacs
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.pacs import Hit
 from harvester.parsers.counties.pages import shown_of_all
+from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import parse_staged, records_of
 from tests.sandbox import county
 from tests.sandbox.county import County
@@ -133,17 +134,21 @@ def test_deeds_are_sales_without_a_price_and_estimated_taxes_are_no_bills() -> N
     ("renamed", "said"),
     [
         (b"Property ID:", "lacks: Property ID; there is Renamed, Legal Description"),
-        (b"Name:", "lacks: Name"),
-        (b"Address:", "lacks: Address"),
-        (b'id="valuesDetails"', "lacks: Values"),
+        (b"Address:", "where it is"),
         (b"<td>104106283</td>", "lacks: Property ID"),
         (b"<th>HS Cap</th>", "a row of Roll Value History has 7 cells, and its header 6"),
     ],
 )
 def test_a_page_without_what_each_has_is_a_changed_layout_that_says_what_is_missing(renamed: bytes, said: str) -> None:
+    body = PAGE.replace(renamed, b"Renamed:" if renamed.endswith(b":") else b"")
     with pytest.raises(ParseError) as changed:
-        pacs.read_property(PAGE.replace(renamed, b"Renamed:" if renamed.endswith(b":") else b""), URL)
+        read_saved("pacs", body, CHEROKEE, SEEN)
     assert said in str(changed.value)
+
+
+def test_two_owners_whose_names_have_another_label_do_not_share_an_address() -> None:
+    (parcel,) = of_kind(Property, read(PAGE.replace(b"Name:", b"Title Holder:")))
+    assert parcel.mailing_address == "PO BOX 7, JACKSONVILLE, TX 75766-0007"
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"<html></html>", b"\xff\xfe\x00<", FORM, RESULTS, b"{}"])

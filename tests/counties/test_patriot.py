@@ -15,6 +15,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
 from harvester.parsers.counties import patriot
 from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import parse_staged, records_of
 from tests.sandbox import county
 from tests.sandbox.county import County
@@ -66,11 +67,13 @@ def test_values_and_the_last_sale_are_records_of_their_own() -> None:
     assert (sale.transfer, sale.instrument_number) == ("2019-04-05/37421-12", "37421-12")
 
 
-@pytest.mark.parametrize("renamed", ["Property Account Number", "Location", "Owner", "Total Value"])
-def test_a_card_without_what_each_has_is_a_changed_layout_that_says_what_is_missing(renamed: str) -> None:
-    with pytest.raises(ParseError) as changed:
-        patriot.read_card(CARD.replace(renamed.encode(), b"Renamed"))
-    assert f"the card of the parcel lacks: {renamed}; there is " in str(changed.value)
+@pytest.mark.parametrize(
+    ("renamed", "said"),
+    [("Location", "where it is"), ("Owner", "who owns the parcel")],
+)
+def test_a_card_without_what_each_has_is_a_changed_layout_that_says_what_is_missing(renamed: str, said: str) -> None:
+    with pytest.raises(ParseError, match=said):
+        read_saved("patriot", CARD.replace(renamed.encode(), b"Renamed"), BEVERLY, SEEN)
 
 
 @pytest.mark.parametrize("body", [b"", b"<html></html>", b"\xff\xfe\x00<", b"{}", TIMED_OUT.encode()])

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import READ_FIELDS, Assessment, Property, Sale
 from harvester.parsers.counties import arcgis, iasworld
 from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.synonyms import CANONICAL, synonyms_of
 from harvester.sites.property import IGNORED, PropertyRecords
+from tests.counties.saved_pages import PAGES
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
 OWNER = Section("Owner", [("Owner", ["DOE JOHN"])])
@@ -184,3 +187,57 @@ def test_the_year_is_that_of_the_titles_or_of_the_address_before_that_of_the_for
     assert parcel.tax_year == 2023
     parcel, *_ = read(parts[0], jurisdiction="us-oh-franklin")
     assert parcel.tax_year == 2026
+
+
+RENAMED: dict[str, tuple[str, str, dict[str, tuple[str, str]]]] = {
+    "devnet": (
+        "devnet_bordered.html",
+        "https://county.example/parcel/view/1",
+        {">Parcel Number<": (">Folder<", "parcel_id"), ">Site Address<": (">Where<", "situs_address")}
+        | {"Owner Name &amp; Address": ("Holder", "owner_names")},
+    ),
+    "esearch": (
+        "esearch_parcel.html",
+        "https://county.example/Property/View/1",
+        {"Property ID:": ("Folder:", "parcel_id"), "Situs Address:": ("Where:", "situs_address")}
+        | {">Name:<": (">Holder:<", "owner_names")},
+    ),
+    "pacs": (
+        "pacs_property.html",
+        "https://county.example/Property.aspx?prop_id=1",
+        {"Property ID:": ("Folder:", "parcel_id"), "<td>Address:": ("<td>Where:", "situs_address")},
+    ),
+    "patriot": (
+        "patriot_card.html",
+        "https://town.example/summary-bottom.asp",
+        {"Property Account Number": ("Folder", "parcel_id"), ">Location<": (">Where<", "situs_address")}
+        | {">Owner<": (">Holder<", "owner_names")},
+    ),
+    "eagleweb": (
+        "eagleweb_assessor.html",
+        "https://county.example/taxweb/account.jsp?accountNum=R1",
+        {">Owner Name<": (">Whose<", "owner_names"), ">Situs Address<": (">Where<", "situs_address")},
+    ),
+    "beacon": (
+        "beacon_bay.html",
+        "https://beacon.example/Application.aspx?KeyValue=1",
+        {">Parcel ID<": (">Folder<", "parcel_id"), ">Location Address<": (">Where<", "situs_address")},
+    ),
+}
+"""Platform -> a page, its address, and the labels that a county calls otherwise, with the field that each is."""
+
+
+@pytest.mark.parametrize("platform", RENAMED)
+def test_a_countys_own_word_for_what_each_page_has_is_a_line_of_its_entry(platform: str) -> None:
+    file, url, words = RENAMED[platform]
+    page, seen = (PAGES / file).read_bytes(), Provenance(url, datetime(2026, 1, 31, tzinfo=UTC), "test")
+    (known, *_) = read_saved(platform, page, Source("us-xx-made-up", "26001"), seen).records
+    for before, (after, _) in words.items():
+        assert before.encode() in page
+        page = page.replace(before.encode(), after.encode())
+    with pytest.raises(ParseError):
+        read_saved(platform, page, Source("us-xx-made-up", "26001"), seen)
+    lines = tuple((after.strip("<td>:"), field) for after, field in words.values())
+    (found, *_) = read_saved(platform, page, Source("us-xx-made-up", "26001", labels=lines), seen).records
+    for name in ("parcel_id", "owner_names", "situs_address", "mailing_address"):
+        assert getattr(found, name) == getattr(known, name), name

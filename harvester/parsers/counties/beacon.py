@@ -18,6 +18,7 @@ from harvester.parsers.counties.encoding import as_utf8
 from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, newest_year, split_deeds
+from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 KEY = "{0}"
 """Stands in the address of reports for a parcel's number."""
@@ -73,14 +74,14 @@ def read_template(body: bytes, url: str) -> str:
     raise ParseError(f"the site's reports are said to be at {address}, which is no address")
 
 
-def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
+def read_report(body: bytes, key: str, url: str, here: Synonyms = NONE) -> ParcelPage | None:
     """What the report of a parcel says; None when it says that there is none. Raises ParseError.
 
     `key`: the parcel's number that was asked for; empty: whichever the report shows.
     """
     page = read_page(body)
     sections = [section for title, content in _modules(page) for section in _sections(content, title, url)]
-    numbers = next((found for section in sections if (found := _numbers(section))), [])
+    numbers = next((found for section in sections if (found := _numbers(section, here))), [])
     if not numbers:
         if _none_found(text_of(page)):
             return None
@@ -97,9 +98,9 @@ def read_report(body: bytes, key: str, url: str) -> ParcelPage | None:
     return ParcelPage(parcel_id, year, sections, id_label=label, year_label=TAX_YEAR)
 
 
-def _numbers(section: Section) -> list[tuple[int, str, str]]:
+def _numbers(section: Section, here: Synonyms) -> list[tuple[int, str, str]]:
     """Of a parcel: how likely each is the number that it goes by, its label, and the number."""
-    plain = [(labels.plain(label.replace(".", " ")), label, lines) for label, lines in section.pairs]
+    plain = [(here.plain(label.replace(".", " "), section.title), label, lines) for label, lines in section.pairs]
     known = labels.OTHER_IDS
     return [(known.index(name), label, lines[0]) for name, label, lines in plain if lines and name in known]
 

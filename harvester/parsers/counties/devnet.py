@@ -15,9 +15,10 @@ from harvester.parsers.counties.html import absolute, has_class, lines_of, read_
 from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, split_deeds
+from harvester.parsers.counties.synonyms import NONE, Synonyms
 
-REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": labels.OWNERS, "Site Address": labels.SITUS}
-"""What every page of a parcel has -> its labels, the likeliest first."""
+_OF_PARCEL = frozenset([*labels.PARCEL_ID, *labels.OWNERS, *labels.SITUS])
+"""Labels of which a page that speaks of a parcel has one."""
 NO_RESULTS = "no results found"
 _LABELS = ("inner-label", "col-sm-5", "md:w-1/3")
 """Classes of what has its value in the element behind it."""
@@ -45,19 +46,17 @@ def viewed(url: str) -> str:
     return unquote(found[1]) if found else ""
 
 
-def read_parcel(body: bytes, url: str) -> ParcelPage | None:
-    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks what each has."""
+def read_parcel(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:
+    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks its number."""
     sections, year = _sections(read_page(body)) if body.strip() else ([], 0)
-    pairs = [(labels.plain(label), label, lines) for section in sections for label, lines in section.pairs]
-    known = {name for name, _, _ in pairs}
-    lacking = [what for what, names in REQUIRED.items() if known.isdisjoint(names)]
-    if len(lacking) == len(REQUIRED):
+    pairs = [(here.plain(label, section.title), label, lines) for section in sections for label, lines in section.pairs]
+    if _OF_PARCEL.isdisjoint(name for name, _, _ in pairs):
         return None
     said = {name: (label, lines) for name, label, lines in reversed(pairs) if lines}
     label, lines = next((said[name] for name in labels.PARCEL_ID if name in said), ("", []))
-    if lacking or not lines:
+    if not lines:
         shown = ", ".join(label for _, label, _ in pairs[:MOST_LABELS_NAMED])
-        raise ParseError(f"the page of the parcel lacks: {', '.join(lacking) or 'Parcel Number'}; there is {shown}")
+        raise ParseError(f"the page of the parcel lacks: Parcel Number; there is {shown}")
     address = _parcel_of(urlsplit(url).path)
     in_address = int(address[2]) if address and address[2] else 0
     return ParcelPage(

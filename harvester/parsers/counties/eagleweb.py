@@ -16,8 +16,6 @@ from harvester.parsers.counties.html import has_class, lines_of, read_page, text
 from harvester.parsers.counties.pages import NUMBER, label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
-REQUIRED = {"Parcel Number": labels.PARCEL_ID, "Owner": (*labels.OWNERS, "OWNERS")}
-"""What every account has -> its labels, the likeliest first."""
 SUMMARY, VALUE, TRANSACTIONS = "Account Summary", "Account Value", "Tax Transaction Detail"
 """Titles of a treasurer's sections."""
 _is_none = re.compile(r"no (results|accounts) found", re.IGNORECASE).search
@@ -64,11 +62,10 @@ def read_account(body: bytes) -> ParcelPage | None:
     else:
         _check_session(page)
         return None
-    known = [label for section in found.sections for label, _ in section.pairs]
-    lacking = [what for what, names in REQUIRED.items() if {labels.plain(label) for label in known}.isdisjoint(names)]
-    if lacking or not found.parcel_id:
+    if not found.parcel_id:
+        known = [label for section in found.sections for label, _ in section.pairs]
         there_is = ", ".join(known[:MOST_LABELS_NAMED])
-        raise ParseError(f"the page of the account lacks: {', '.join(lacking) or found.id_label}; there is {there_is}")
+        raise ParseError(f"the page of the account lacks: {found.id_label}; there is {there_is}")
     return found
 
 

@@ -19,14 +19,12 @@ from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.html import lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
+from harvester.parsers.counties.synonyms import NONE, Synonyms
 
-REQUIRED: Mapping[str, tuple[str, ...]] = {
-    "Property ID": ("PROPERTYID", "QUICKREFID", "PROPID", "ACCOUNT", "ACCOUNTNUMBER"),
-    "Name": ("NAME", *labels.OWNERS),
-    "Situs Address": labels.SITUS,
-    "Property Values": ("MARKETVALUE", "APPRAISEDVALUE", "ASSESSEDVALUE"),
-}
-"""What every page of a parcel has -> its labels, the likeliest first."""
+IDS = ("PROPERTYID", "QUICKREFID", "PROPID", "ACCOUNT", "ACCOUNTNUMBER", labels.PARCEL_ID[0])
+"""Labels of the number that a parcel goes by."""
+_OF_PARCEL = frozenset([*IDS, "NAME", *labels.OWNERS, *labels.SITUS, "MARKETVALUE", "APPRAISEDVALUE", "ASSESSEDVALUE"])
+"""Labels of which a page that speaks of a parcel has one."""
 TAXES = "Taxes due"
 """Title of what is read of that page, which has none."""
 _HEADINGS = ("h1", "h2", "h3", "h4")
@@ -90,8 +88,8 @@ def read_results(body: bytes) -> Results:
     return Results(tuple(str(row.property_id).strip() for row in answer.rows or ()), answer.total)
 
 
-def read_parcel(body: bytes, asked: str) -> ParcelPage | None:
-    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks what each has.
+def read_parcel(body: bytes, asked: str, here: Synonyms = NONE) -> ParcelPage | None:
+    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks its number or year.
 
     `asked`: its number, since some counties show several.
     """
@@ -101,17 +99,14 @@ def read_parcel(body: bytes, asked: str) -> ParcelPage | None:
     _show_exact(page)
     panels = page.find_class("panel")
     sections = [section for panel in panels for section in _sections(panel) if section.pairs or section.header]
-    pairs = [(labels.plain(label), label, lines) for section in sections for label, lines in section.pairs]
-    known = {name for name, _, _ in pairs}
-    lacking = [what for what, names in REQUIRED.items() if known.isdisjoint(names)]
-    if len(lacking) == len(REQUIRED):
+    pairs = [(here.plain(label, section.title), label, lines) for section in sections for label, lines in section.pairs]
+    if _OF_PARCEL.isdisjoint(name for name, _, _ in pairs):
         return None
-    ids = [(label, lines[0]) for name, label, lines in pairs if name in REQUIRED["Property ID"] and lines]
+    ids = [(label, lines[0]) for name, label, lines in pairs if name in IDS and lines]
     year, year_label = _year(page, sections)
-    if lacking or not ids or not year:
+    if not ids or not year:
         shown = ", ".join(label for _, label, _ in pairs[:MOST_LABELS_NAMED])
-        lacks = ", ".join(lacking) or ("Year" if ids else "Property ID")
-        raise ParseError(f"the page of the parcel lacks: {lacks}; there is {shown}")
+        raise ParseError(f"the page of the parcel lacks: {'Year' if ids else 'Property ID'}; there is {shown}")
     label, number = next((each for each in ids if normalized(each[1]) == normalized(asked)), ids[0])
     for section in sections:
         section.pairs += summed(section)

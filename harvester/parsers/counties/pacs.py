@@ -4,7 +4,7 @@ A property's page has parts, each with tables of labels with values beside them,
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,22 +15,16 @@ from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.html import Form, absolute, form_with, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
+from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 FIELDS = ("propertySearchOptions:searchText", "propertySearchOptions$searchText")
 """Names of the field that takes anything: a number, an owner, an address."""
-REQUIRED: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "Property ID": ("Property", labels.PARCEL_ID),
-    "Name": ("Owner", ("NAME", *labels.OWNERS)),
-    "Address": ("Property", labels.SITUS),
-    "Values": ("Values", ("MARKETVALUE", "APPRAISEDVALUE", "ASSESSEDVALUE")),
-}
-"""What every page of a property has -> the section, and its labels there, the likeliest first."""
 NUMBERS = (*labels.OTHER_IDS, "ACCOUNT", "PARCELGEOID")
 """Labels of columns with a number by which a property is known."""
 _STATE = "__VIEWSTATE"
 _RESULTS = "propertySearchResults_resultsTable"
 _PROPERTY, _OWNER = "Property", "Owner"
-_NAMES = REQUIRED["Name"][1]
+_NAMES = ("NAME", *labels.OWNERS)
 _TITLES = {"Roll History": "Roll Value History"}
 """What an id says -> what people see."""
 _OF_OWNERS = ("OWNERID", "MAILINGADDRESS", "OWNERSHIP", "PERCENTOWNERSHIP", "EXEMPTIONS")
@@ -101,19 +95,18 @@ def read_results(body: bytes, url: str) -> Results:
     return Results(hits, next_url)
 
 
-def read_property(body: bytes, url: str) -> ParcelPage | None:
-    """What a page says of a property; None when it speaks of none. Raises ParseError when it lacks what each has."""
+def read_property(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:
+    """What a page says of a property; None when it speaks of none. Raises ParseError when it lacks its number."""
     page = read_page(body) if body.strip() else None
     sections = list(_sections(page)) if page is not None else []
     if page is None or not any(section.title == _PROPERTY for section in sections):
         return None
     pairs = [(section.title, label, lines) for section in sections for label, lines in section.pairs]
-    said = {what: _said(pairs, *of) for what, of in REQUIRED.items()}
-    lacking = [what for what, found in said.items() if found is None]
-    label, lines = said["Property ID"] or ("", [])
-    if lacking or not lines:
+    ids = ((label, lines) for of, label, lines in pairs if of == _PROPERTY and here.plain(label) in labels.PARCEL_ID)
+    label, lines = next(ids, ("", []))
+    if not lines:
         shown = ", ".join(label for _, label, _ in pairs[:MOST_LABELS_NAMED])
-        raise ParseError(f"the page of the property lacks: {', '.join(lacking) or 'Property ID'}; there is {shown}")
+        raise ParseError(f"the page of the property lacks: Property ID; there is {shown}")
     shown_year, asked_year = _year(page.text_content()), values.year(_query(url).get("year", ""))
     return ParcelPage(
         " ".join(lines),
@@ -122,13 +115,6 @@ def read_property(body: bytes, url: str) -> ParcelPage | None:
         id_label=label,
         year_label="heading" if shown_year else "address",
     )
-
-
-def _said(
-    pairs: Iterable[tuple[str, str, list[str]]], title: str, names: Sequence[str]
-) -> tuple[str, list[str]] | None:
-    found = ((label, lines) for of, label, lines in pairs if of == title and labels.plain(label) in names)
-    return next(found, None)
 
 
 # Results ------------------------------------------------------------------------------------------------------------

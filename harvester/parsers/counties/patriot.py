@@ -15,15 +15,16 @@ from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.html import MOST_COLUMNS, absolute, lines_of, read_page, text_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section
+from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 ACCOUNT = "Property Account Number"
-REQUIRED = {ACCOUNT: "PROPERTYACCOUNTNUMBER", "Location": "LOCATION", "Owner": "OWNER", "Total Value": "TOTALVALUE"}
-"""What every card has -> its label."""
+_IDS = ("PROPERTYACCOUNTNUMBER", "ACCOUNTNUMBER", "ACCOUNT", labels.PARCEL_ID[0])
+"""Labels of the number that a parcel goes by. The last one is that of the map, for towns without accounts."""
 NARRATIVE, LEGAL = "Narrative Description", "Legal Description"
 """Titles above a text."""
 _KNOWN = frozenset(
     [
-        *REQUIRED.values(),
+        *("PROPERTYACCOUNTNUMBER", "LOCATION", "OWNER", "TOTALVALUE"),
         *("PARCELID", "OLDPARCELID", "ADDRESS", "CITY", "STATE", "ZIP", "ZONING", "LEGALREFERENCE", "GRANTORSELLER"),
         *(
             "SALEDATE",
@@ -98,17 +99,22 @@ def why_other(asked: str, shown: str) -> str:
     return f"the account {asked} was asked for, and the card is that of {shown}"
 
 
-def read_card(body: bytes) -> ParcelPage | None:
-    """What the card says; None when it is that of no parcel. Raises ParseError when it lacks what each has."""
+def read_card(body: bytes, here: Synonyms = NONE) -> ParcelPage | None:
+    """What the card says; None when it is that of no parcel. Raises ParseError when it lacks the parcel's number.
+
+    In towns that number no accounts each card shows 0: the parcel goes by its number on the map.
+    """
     sections = _sections(read_page(body)) if body.strip() else []
-    said = {labels.plain(label): lines for section in reversed(sections) for label, lines in reversed(section.pairs)}
-    lacking = [what for what, label in REQUIRED.items() if label not in said]
-    if lacking:
+    said = {
+        here.plain(label): (label, lines) for section in reversed(sections) for label, lines in reversed(section.pairs)
+    }
+    ids = [said[name] for name in _IDS if name in said]
+    if not ids:
         shown = ", ".join([label for section in sections for label, _ in section.pairs][:MOST_LABELS_NAMED])
-        raise ParseError(f"the card of the parcel lacks: {', '.join(lacking)}; there is {shown or 'no label at all'}")
-    account = " ".join(said[REQUIRED[ACCOUNT]])
-    is_blank = not any(said.get(label) for label in ("LOCATION", "OWNER", "PARCELID"))
-    return ParcelPage(account, 0, sections, id_label=ACCOUNT) if account and not is_blank else None
+        raise ParseError(f"the card of the parcel lacks: {ACCOUNT}; there is {shown or 'no label at all'}")
+    is_blank = not any(said.get(label, ("", []))[1] for label in ("LOCATION", "OWNER", "PARCELID"))
+    label, lines = next((each for each in ids if "".join(each[1]).strip("0 ")), ids[0])
+    return ParcelPage(" ".join(lines), 0, sections, id_label=label) if lines and not is_blank else None
 
 
 def read_results(body: bytes) -> Results:

@@ -19,6 +19,7 @@ from harvester.parsers.counties import (
 )
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, read_records
+from harvester.parsers.counties.synonyms import Synonyms
 from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
 
@@ -28,14 +29,14 @@ _TABLES: Mapping[str, Callable[[bytes, Source, Provenance], Rows]] = {
     "vgsi": lambda body, source, provenance: read_card(vgsi.parse_card(body), source, provenance),
 }
 """Platforms whose pages become records at once."""
-_PAGES: Mapping[str, Callable[[bytes, str, str], ParcelPage | None]] = {
-    "beacon": lambda body, asked, url: beacon.read_report(body, asked, url),
-    "devnet": lambda body, _, url: devnet.read_parcel(body, url),
-    "eagleweb": lambda body, _asked, _url: eagleweb.read_account(body),
-    "esearch": lambda body, asked, _: esearch.read_parcel(body, asked),
-    "iasworld": lambda body, _, url: iasworld.read_datalet(body, url),
-    "pacs": lambda body, _, url: pacs.read_property(body, url),
-    "patriot": lambda body, _asked, _url: patriot.read_card(body),
+_PAGES: Mapping[str, Callable[[bytes, str, str, Synonyms], ParcelPage | None]] = {
+    "beacon": beacon.read_report,
+    "devnet": lambda body, _, url, here: devnet.read_parcel(body, url, here),
+    "eagleweb": lambda body, _asked, _url, _here: eagleweb.read_account(body),
+    "esearch": lambda body, asked, _, here: esearch.read_parcel(body, asked, here),
+    "iasworld": lambda body, _asked, url, _here: iasworld.read_datalet(body, url),
+    "pacs": lambda body, _, url, here: pacs.read_property(body, url, here),
+    "patriot": lambda body, _asked, _url, here: patriot.read_card(body, here),
 }
 """Platforms whose pages are read as sections first."""
 PLATFORMS = _TABLES.keys() | _PAGES.keys()
@@ -57,7 +58,7 @@ def read_unchecked(platform: str, body: bytes, source: Source, provenance: Prove
     source = source._replace(platform=platform)
     if read := _TABLES.get(platform):
         return read(body, source, provenance)
-    page = _PAGES[platform](body, asked, provenance.url)
+    page = _PAGES[platform](body, asked, provenance.url, source.synonyms)
     if page is None:
         raise ParseError("the page shows no parcel")
     return read_records(page, source, provenance)

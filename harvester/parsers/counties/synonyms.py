@@ -41,6 +41,13 @@ class Synonyms:
             return None
         return self._meanings.get(_key(title, label), self._meanings.get(_key("", label)))
 
+    def plain(self, label: str, title: str = "") -> str:
+        """The label as the lists of labels write it: what it means here, or else its own words."""
+        return self.meaning(label, title) or plain(label)
+
+
+NONE = Synonyms({})
+
 
 @cache
 def synonyms_of(platform: str, jurisdiction: str, own: tuple[tuple[str, str], ...] = ()) -> Synonyms:

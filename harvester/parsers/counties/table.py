@@ -175,7 +175,8 @@ class Layout(Roles):
         owners, agents = _owners(lines["owner_names"] + more, found.unread)
         if self._mailing_parts:
             lines["mailing"] = list(filter(None, [reading.joined(self._mailing_parts)]))
-        while lines["mailing"] and lines["mailing"][0][0].upper() in known:
+        names = {text.upper() for text, _ in owners}
+        while lines["mailing"] and lines["mailing"][0][0].upper() in names:
             del lines["mailing"][0]
         if self._box and (box := reading.text(self._box)):
             lines["mailing"].insert(0, (as_box(box), self._box))
@@ -185,6 +186,7 @@ class Layout(Roles):
         mailing = [*agents, *(each for each in lines["mailing"] if each[0] not in [text for text, _ in agents])]
         mailing += self._bare_mailing(reading) if not mailing else []
         mailing += self._street_of(reading, mailing)
+        mailing = _first_address(mailing)
         if mailing and any(self._bare_place) and is_city(mailing[-1][0]):
             self._read_bare_place(reading, found)
         elif mailing and (place := reading.lines(self._mailing_place)):
@@ -478,6 +480,12 @@ def _owners(
     if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
         unread["owner_names"] = f"{by_kind[Line.NOTICE][0][0][: values.MAX_SHOWN]}: it is no name"
     return by_kind[Line.NAME], by_kind[Line.MAILING]
+
+
+def _first_address(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The lines up to the first city, where another address with a city of its own follows: each owner has one."""
+    ends = [at for at, (text, _) in enumerate(lines) if is_city(text)]
+    return lines[: ends[0] + 1] if len(ends) > 1 else lines
 
 
 def _place(reading: _Reading, columns: Sequence[str | None]) -> str:

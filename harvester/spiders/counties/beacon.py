@@ -74,7 +74,8 @@ class BeaconSpider(PlatformSpider):
         self, response: Response, template: str, parcel_id: str, doubt: list[Any] | None = None
     ) -> Iterator[Any]:
         """The records of a parcel. Raises ParseError when it is another one's report, or the site has changed."""
-        page = parse.read_report(response.body, parcel_id, response.url)
+        here = self.jurisdiction_of(response).source.synonyms
+        page = parse.read_report(response.body, parcel_id, response.url, here)
         if page is None:
             yield from self._missing(response, parcel_id, doubt)
             return

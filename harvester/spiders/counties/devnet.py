@@ -46,7 +46,8 @@ class DevnetSpider(SearchingSpider):
 
     def parse_parcel(self, response: Response, parcel_id: str, doubt: list[Any] | None = None) -> Iterator[Any]:
         """The records of a parcel. Of a page without one the search must say that there is none."""
-        page = parse.read_parcel(response.body, response.url)
+        here = self.jurisdiction_of(response).source.synonyms
+        page = parse.read_parcel(response.body, response.url, here)
         if page is None:
             response.meta[STEP] = True
             yield self._search(self.jurisdiction_of(response), PARCEL, parcel_id, doubt)
@@ -95,7 +96,7 @@ class DevnetSpider(SearchingSpider):
                 said = f"{jurisdiction.records.name} has no parcel of the address {key!r}"
                 yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
         elif any(normalized(number) == normalized(key) for number in found):
-            page = parse.read_parcel(response.body, response.url)
+            page = parse.read_parcel(response.body, response.url, jurisdiction.source.synonyms)
             if not page or not _is_of(page, key):
                 raise ParseError(f"the search finds the parcel {key}, and its page says nothing of it")
             yield from self._read(response, page, key, doubt)

@@ -96,7 +96,8 @@ class EsearchSpider(SearchingSpider):
 
         `is_found`: it says that there is one.
         """
-        page, jurisdiction = parse.read_parcel(response.body, parcel_id), self.jurisdiction_of(response)
+        jurisdiction = self.jurisdiction_of(response)
+        page = parse.read_parcel(response.body, parcel_id, jurisdiction.source.synonyms)
         if page is None and is_found:
             raise ParseError(f"the search finds the parcel {parcel_id}, and its page says nothing of it")
         if page is None:

@@ -68,7 +68,7 @@ class PacsSpider(SessionSpider):
         The search form in its place makes a session, in which it is asked for once more.
         """
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
-        page = parse.read_property(response.body, response.url)
+        page = parse.read_property(response.body, response.url, jurisdiction.source.synonyms)
         if page is None:
             response.meta[STEP] = True
         if page is None and not is_again and parse.is_search(response.body):

@@ -74,7 +74,7 @@ class PatriotSpider(SessionSpider):
     def parse_card(self, response: Response, search: list[Any]) -> Iterator[Any]:
         """The records of a card. One that is empty, or another parcel's, is asked for anew in the same session."""
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
-        card = parse.read_card(response.body)
+        card = parse.read_card(response.body, jurisdiction.source.synonyms)
         is_wanted = card is not None and card.parcel_id.lstrip("0") == wanted.key.lstrip("0")
         if not is_wanted and wanted.replays < MOST_REPLAYS:
             yield self.begin(jurisdiction, wanted._replace(replays=wanted.replays + 1))
