@@ -185,6 +185,9 @@ UPLOADS: dict[str, Body] = {
     "8 MB of newlines": Body(lambda: b"\n" * (8 * MB), "text/plain"),
     "CSV: open quotation marks": Body(lambda: b"key,b,c\n" + b'a",b,"\n' * (3 * MB // 7), "text/csv"),
     "CSV: 500,000 bad lines": Body(lambda: b"key,b\n" + b"x\n" * 500_000, "text/csv"),
+    "a line of 60 MB": Body(lambda: b"a" * (60 * MB), "text/plain"),
+    "CSV: 500,000 columns": Body(lambda: b"key" + b",a" * 500_000 + b"\n1\n", "text/csv"),
+    "JSON lines nested 100,000": Body(lambda: (b"[" * 100_000 + b"]" * 100_000 + b"\n") * 20, "application/x-ndjson"),
     "a schema of 60 kB": Body(
         lambda: json.dumps(_schema_of_many()).encode(),
         "schema",
