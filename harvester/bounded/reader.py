@@ -1,9 +1,9 @@
 """Calls of an event loop: short ones do not wait behind long ones."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from harvester.bounded.process import BoundedProcess, Bounds
@@ -13,6 +13,8 @@ QUICK = Bounds(cpu_s=1.0, memory_mb=64, result_mb=16, silence_s=30.0)
 """Of the first try, which nearly all calls need only."""
 SLOW = Bounds(cpu_s=20.0, memory_mb=256, result_mb=64, silence_s=120.0)
 """Of the second."""
+MAX_WAITING_BYTES = 96 << 20
+"""What waits to be read, or is being read: beyond that nobody should fetch more."""
 QUICK_BYTES = 2 << 20
 """What is larger is not tried in the first process."""
 
@@ -29,6 +31,9 @@ class BoundedReader:
     def __init__(self, quick: Bounds = QUICK, slow: Bounds = SLOW) -> None:
         self._quick, self._slow = _Lane(), _Lane()
         self._quick_bounds, self._slow_bounds = quick, slow
+        self._waiting_bytes = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._streams: set[BoundedProcess] = set()
         self._turn = asyncio.Lock()
 
@@ -37,15 +42,37 @@ class BoundedReader:
 
         It may be called twice, and has no effects. See BoundedProcess for what can be called.
         """
-        if _size(arguments) <= QUICK_BYTES:
-            with suppress(TooCostlyError):
-                return await self._quick.call(self._quick_bounds, function, *arguments)
-        return await self._slow.call(self._slow_bounds, function, *arguments)
+        with self._counted(arguments) as size:
+            if size <= QUICK_BYTES:
+                with suppress(TooCostlyError):
+                    return await self._quick.call(self._quick_bounds, function, *arguments)
+            return await self._slow.call(self._slow_bounds, function, *arguments)
 
     async def call_within(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
         """The same with other bounds, and not twice."""
-        lane = self._quick if _size(arguments) <= QUICK_BYTES else self._slow
-        return await lane.call(bounds, function, *arguments)
+        with self._counted(arguments) as size:
+            lane = self._quick if size <= QUICK_BYTES else self._slow
+            return await lane.call(bounds, function, *arguments)
+
+    async def wait_for_room(self) -> None:
+        """Waits while more than MAX_WAITING_BYTES wait to be read. Each call ends, so that room comes."""
+        await self._has_room.wait()
+
+    @contextmanager
+    def _counted(self, arguments: tuple[Any, ...]) -> Iterator[int]:
+        size = _size(arguments)
+        self._count(size)
+        try:
+            yield size
+        finally:
+            self._count(-size)
+
+    def _count(self, size: int) -> None:
+        self._waiting_bytes += size
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            self._has_room.clear()
+        else:
+            self._has_room.set()
 
     async def items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
         """Yields what a generator yields, as it comes, from a process of its own; one at a time has its turn."""

@@ -11,6 +11,7 @@ from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from harvester.download.here import here_of
+from harvester.download.reading import reader_of
 from harvester.meta import HANDLER
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
@@ -44,6 +45,7 @@ class DispatchingHandler:
         return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
+        await reader_of(self._crawler).wait_for_room()
         async with self._places:  # here no timeout runs yet
             left_at = self._here.asks(request)
             try:

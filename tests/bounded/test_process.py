@@ -187,6 +187,23 @@ async def test_the_loop_goes_on_while_results_come() -> None:
         await reader.close()
 
 
+async def test_there_is_no_room_for_more_while_much_waits_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harvester.bounded.reader.MAX_WAITING_BYTES", 3 * LARGE)
+    reader = BoundedReader()
+    try:
+        calls = [asyncio.create_task(reader.call(functions.same, b"x" * LARGE)) for _ in range(4)]
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(reader.wait_for_room())
+        await asyncio.wait([*calls, waiting], return_when=asyncio.FIRST_COMPLETED)
+        assert [call.done() for call in calls] == [True, False, False, False]
+        await waiting
+        assert not all(call.done() for call in calls)
+        await asyncio.gather(*calls)
+        await reader.wait_for_room()
+    finally:
+        await reader.close()
+
+
 async def test_items_come_while_they_are_made_and_their_process_ends_with_them() -> None:
     reader = BoundedReader()
     try:

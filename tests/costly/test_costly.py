@@ -5,7 +5,6 @@ computing, in which it did nothing else; the outcome and the reason. It fails wh
 is silent for more than MAX_GAP_S, and when a body has no outcome, or one other than `ok` without a reason.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -28,14 +27,16 @@ class Costly(Site):
 
     def __init__(self, bodies: Mapping[str, Body]) -> None:
         super().__init__()
-        self._bodies = {f"/{quote(name, safe='')}": body for name, body in bodies.items()}
+        self._answers = {
+            f"/{quote(name, safe='')}": Answer(body=body.make(), kind=body.kind)
+            for name, body in wanted(bodies).items()
+        }
 
     def address(self, name: str) -> str:
         return f"{self.url}/{quote(name, safe='')}"
 
     async def answer(self, path: str, number: int) -> Answer:
-        body = self._bodies[path]
-        return Answer(body=await asyncio.to_thread(body.make), kind=body.kind)
+        return self._answers[path]
 
 
 @pytest.fixture
