@@ -12,12 +12,12 @@ import pytest
 
 from harvester.config import Config, read_config
 from harvester.items import Provenance, Record
-from harvester.items.property import Assessment, Property, Sale
+from harvester.items.property import Assessment, Property, Sale, TaxBill
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.iasworld import read_datalet
 from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of
-from harvester.sandbox.counties import iasworld, patriot, vgsi
+from harvester.sandbox.counties import bills, iasworld, patriot, vgsi
 from harvester.sandbox.counties.parcels import Parcel, Town
 from harvester.sandbox.counties.serving import CRAWLS, PLATFORMS, Counties, serving, write_entries
 from harvester.sandbox.environment import settings
@@ -98,6 +98,9 @@ def test_the_datalets_of_iasworld_say_what_they_were_made_from(number: int) -> N
     assert values == {of.year: (of.land, of.total) for of in parcel.values}
     sales = {(sale.sale_date, sale.sale_price) for sale in only(records, Sale)}
     assert sales == {(sale.day, sale.price) for sale in parcel.sales}
+    billed = {each.tax_year: (each.billed, each.paid, bool(each.pdf_url)) for each in only(records, TaxBill)}
+    now, before = bills.bills_of(parcel)
+    assert billed == {now.year: (now.billed, 0, True), before.year: (before.billed, before.billed, False)}
 
 
 def test_parcels_are_the_same_each_time_and_differ() -> None:

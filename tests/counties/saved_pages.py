@@ -18,22 +18,11 @@ from harvester.items import Provenance
 from harvester.items.property import CountyRecord
 from harvester.outcomes.classifier import classify, classify_page
 from harvester.outcomes.outcome import OK
-from harvester.parsers.counties import (
-    arcgis,
-    beacon,
-    devnet,
-    eagleweb,
-    esearch,
-    iasworld,
-    pacs,
-    patriot,
-    socrata,
-    vgsi,
-)
+from harvester.parsers.counties import eagleweb, esearch, iasworld, pacs
 from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.saved import read_page, read_unchecked
 from harvester.parsers.counties.sections import ParcelPage, records_of
 from harvester.parsers.counties.table import Rows
-from harvester.parsers.counties.vgsi_records import read_card
 
 PAGES = Path(__file__).parent / "pages"
 RECORDS = PAGES / "records.json"
@@ -100,15 +89,19 @@ def _rows(read: Rows) -> Made:
 
 
 def _arcgis(body: bytes, url: str) -> Made:
-    return _rows(arcgis.parse_page(body, SOURCE._replace(parcel_id_field="PNUM"), SEEN))
+    return _rows(read_unchecked("arcgis", body, SOURCE._replace(parcel_id_field="PNUM"), SEEN))
 
 
 def _socrata(body: bytes, url: str) -> Made:
-    return _rows(socrata.parse_page(body, b"", SOURCE._replace(parcel_id_field="pin"), SEEN))
+    return _rows(read_unchecked("socrata", body, SOURCE._replace(parcel_id_field="pin"), SEEN))
 
 
 def _vgsi(body: bytes, url: str) -> Made:
-    return read_card(vgsi.parse_card(body), SOURCE, SEEN)
+    return read_unchecked("vgsi", body, SOURCE, SEEN)
+
+
+def _page_of(platform: str, asked: str = "") -> Reader:
+    return lambda body, url: read_page(platform, body, asked, url, SOURCE)
 
 
 def _eagleweb(body: bytes, url: str) -> Made:
@@ -151,21 +144,12 @@ _HITS = "https://propaccess.trueautomation.com/clientdb/SearchResults.aspx?cid=7
 _AWAY = "https://propaccess.trueautomation.com/clientdb/customdisplay.htm?aspxerrorpath=x"
 
 
-def _beacon(body: bytes, url: str) -> Made:
-    return beacon.read_report(body, "05701-010-000", url)
-
-
-def _property(body: bytes, url: str) -> Made:
-    return esearch.read_parcel(body, "13572")
-
-
-def _card(body: bytes, url: str) -> Made:
-    return patriot.read_card(body)
-
-
-def _account(body: bytes, url: str) -> Made:
-    return eagleweb.read_account(body)
-
+_beacon = _page_of("beacon", "05701-010-000")
+_devnet = _page_of("devnet")
+_property = _page_of("esearch", "13572")
+_card = _page_of("patriot")
+_account = _page_of("eagleweb")
+_of_pacs = _page_of("pacs")
 
 SAVED: Mapping[str, Mapping[str, Saved]] = {
     "arcgis": {
@@ -196,13 +180,11 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "layout_changed": Saved("vgsi_layout_changed.html", _CARD, _vgsi, "layout_changed", "lacks: Location"),
     },
     "devnet": {
-        "valid": Saved("devnet_bordered.html", _VIEW, devnet.read_parcel, "ok"),
-        "no_results": Saved("devnet_no_results.html", _VIEW, devnet.read_parcel, NO_RESULTS),
-        "maintenance": Saved("devnet_maintenance.html", _VIEW, devnet.read_parcel, "maintenance"),
-        "blocked": Saved("devnet_blocked.html", _VIEW, devnet.read_parcel, "blocked", status=403),
-        "layout_changed": Saved(
-            "devnet_layout_changed.html", _VIEW, devnet.read_parcel, "layout_changed", "where it is"
-        ),
+        "valid": Saved("devnet_bordered.html", _VIEW, _devnet, "ok"),
+        "no_results": Saved("devnet_no_results.html", _VIEW, _devnet, NO_RESULTS),
+        "maintenance": Saved("devnet_maintenance.html", _VIEW, _devnet, "maintenance"),
+        "blocked": Saved("devnet_blocked.html", _VIEW, _devnet, "blocked", status=403),
+        "layout_changed": Saved("devnet_layout_changed.html", _VIEW, _devnet, "layout_changed", "where it is"),
     },
     "beacon": {
         "valid": Saved("beacon_bay.html", _REPORT, _beacon, "ok"),
@@ -254,15 +236,13 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         ),
     },
     "pacs": {
-        "valid": Saved("pacs_property.html", _CLIENT, pacs.read_property, "ok"),
+        "valid": Saved("pacs_property.html", _CLIENT, _of_pacs, "ok"),
         "no_results": Saved("pacs_no_results.html", _HITS, _pacs, "empty", "the search found nothing"),
         "too_many": Saved("pacs_too_many.html", _HITS, _pacs, TOO_MANY),
-        "maintenance": Saved("pacs_maintenance.html", _AWAY, pacs.read_property, "maintenance", asked=_CLIENT),
+        "maintenance": Saved("pacs_maintenance.html", _AWAY, _of_pacs, "maintenance", asked=_CLIENT),
         "session_expired": Saved("pacs_session_expired.html", _HITS, _pacs, "session_expired"),
-        "blocked": Saved("pacs_blocked.html", _CLIENT, pacs.read_property, "blocked", status=403),
-        "layout_changed": Saved(
-            "pacs_layout_changed.html", _CLIENT, pacs.read_property, "layout_changed", "who owns the parcel"
-        ),
+        "blocked": Saved("pacs_blocked.html", _CLIENT, _of_pacs, "blocked", status=403),
+        "layout_changed": Saved("pacs_layout_changed.html", _CLIENT, _of_pacs, "layout_changed", "who owns the parcel"),
     },
 }
 """Platform -> kind -> its page."""

@@ -19,18 +19,13 @@ from harvester.items.property import Property
 from harvester.meta import JOB, NO_PROOF
 from harvester.parsers.counties import (
     arcgis,
-    beacon,
-    devnet,
-    eagleweb,
-    esearch,
     iasworld,
-    pacs,
-    patriot,
     socrata,
     vgsi,
 )
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
+from harvester.parsers.counties.saved import read_page
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.parsers.counties.table import Rows
 from harvester.parsers.counties.vgsi_records import read_card
@@ -128,8 +123,13 @@ def town() -> Site:
     return read_half(lambda pid, changes: read(changed(cards[pid], changes).encode()), list(cards))
 
 
+def county_on(platform: str, shown: Callable[[Parcel], str | bytes]) -> Site:
+    """A county whose parcels are shown on a page each."""
+    return county_of(shown, lambda page, number: read_page(platform, page, number, f"{SEEN.url}clientdb/", SOURCE))
+
+
 def county_of(shown: Callable[[Parcel], str | bytes], read: Callable[[bytes, str], ParcelPage | None]) -> Site:
-    """A county whose parcels are shown on a page each. `read`: such a page, and the number that was asked for."""
+    """The same. `read`: a page of a parcel, and the number that was asked for."""
     county = {parcel.parcel_id: shown(parcel) for parcel in county_eagleweb.accounts(2 * PARCELS).parcels}
     pages = {number: page if isinstance(page, str) else page.decode() for number, page in county.items()}
 
@@ -166,25 +166,17 @@ def portal() -> Site:
 @cache
 def site_on(platform: str) -> Site:
     """A site of the platform, of which a half is read."""
-    url = "https://county.example/"
     return {
-        "beacon": lambda: county_of(
-            lambda parcel: county_beacon.report_of(parcel, 0),
-            lambda page, number: beacon.read_report(page, number, url),
-        ),
-        "devnet": lambda: county_of(
-            lambda parcel: county_devnet.page_of(parcel, 0), lambda page, _: devnet.read_parcel(page, url)
-        ),
-        "eagleweb": lambda: county_of(county_eagleweb.assessors_page, lambda page, _: eagleweb.read_account(page)),
-        "esearch": lambda: county_of(county_esearch.page_of, esearch.read_parcel),
+        "beacon": lambda: county_on("beacon", lambda parcel: county_beacon.report_of(parcel, 0)),
+        "devnet": lambda: county_on("devnet", lambda parcel: county_devnet.page_of(parcel, 0)),
+        "eagleweb": lambda: county_on("eagleweb", county_eagleweb.assessors_page),
+        "esearch": lambda: county_on("esearch", county_esearch.page_of),
         "iasworld": portal,
-        "pacs": lambda: county_of(
+        "pacs": lambda: county_on(
+            "pacs",
             lambda parcel: county_pacs.page_of(county_pacs.Known(parcel.parcel_id, f"0-{parcel.parcel_id}", parcel)),
-            lambda page, _: pacs.read_property(page, f"{url}clientdb/"),
         ),
-        "patriot": lambda: county_of(
-            lambda parcel: county_patriot.card_of(parcel, parcel.parcel_id[1:]), lambda page, _: patriot.read_card(page)
-        ),
+        "patriot": lambda: county_on("patriot", lambda parcel: county_patriot.card_of(parcel, parcel.parcel_id[1:])),
         "vgsi": town,
     }[platform]()
 

@@ -4,50 +4,56 @@ It needs no internet. `python -m tests.demo.county FOLDER PARCELS` keeps its fil
 and makes the county larger or smaller.
 """
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from threading import Thread
 
 from harvester.dashboard.summary import OPENED_BY
+from harvester.sandbox.counties import iasworld
+from harvester.sandbox.counties.serving import Counties, serving, write_entries
 from tests.demo.queries import COUNTY_QUERIES
 from tests.demo.steps import Failed, anew, ask, console, demonstrate, run, say, show
 from tests.root import ROOT
-from tests.sandbox.county_site import CountySite
 
-SITE = "us-oh-made-up"
-ENTRY = """\
-[{site}]
-hosts = ["{host}"]
-[{site}.politeness]
-requests_per_second = 0  # no limit: it is this machine that is asked
-[{site}.identities]
-count = 8                # sessions side by side, each with a parcel
-logins_per_hour = 1000
-[{site}.property]
-name = "Made-up County"
-fips = "39000"
-platform = "iasworld"
-base_url = "{url}"
-disclaimer = "accepted by the demonstration on 2026-11-24"
-"""
+SITE = "us-pa-sandbox"
+
+
+@contextmanager
+def portal(parcels: int) -> Iterator[Counties]:
+    """Serves the counties of `harvester sandbox` in a thread, while the block runs."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever)
+    thread.start()
+    counties = serving(parcels)
+    try:
+        yield asyncio.run_coroutine_threadsafe(counties.__aenter__(), loop).result()
+    finally:
+        asyncio.run_coroutine_threadsafe(counties.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def main(folder: str, parcels: int) -> None:
     """Runs the demonstration with a county of so many parcels, its files in `folder`. Raises Failed."""
     place = ROOT / folder
-    with CountySite(parcels) as site:
+    with portal(parcels) as counties:
+        host = counties.hosts[0]
         variables = {
             "HARVESTER_SITES_DIR": str(place / "sites"),
             "HARVESTER_DATABASE": "harvester_demo_county",
             "HARVESTER_STATE_DIR": str(place / ".harvester"),
             "HARVESTER_DATA_DIR": str(place / "data"),
             "HARVESTER_IMAGES_STORE": str(place / "data" / "images"),
-            "HARVESTER_PRIVATE_HOSTS": urlsplit(site.entry_url).netloc,
+            "HARVESTER_PRIVATE_HOSTS": host,
         }
         with anew(variables) as database:
-            say(1, f"A county's portal answers at {site.entry_url}: {parcels:,} parcels")
+            say(1, f"A county's portal answers at http://{host}{iasworld.ROOT}: {parcels:,} parcels")
             console.print("  Its entry in the registry of sites, and the file of parcels:", style="dim")
-            _write(place, site)
-            show(*(place / "sites" / "oh.toml").read_text().splitlines(), f"{folder}/parcels.csv")
+            _write(place, counties, parcels)
+            show(*iasworld.ENTRY.format(host=host).strip().splitlines(), f"{folder}/parcels.csv")
             say(2, "Making a job of the parcels, and working at it with two workers")
             submit = ["harvester", "jobs", "submit", "iasworld", "-a", f"site={SITE}"]
             run([*submit, "--input", f"{folder}/parcels.csv", "--key", "parcel_id"])
@@ -70,11 +76,9 @@ def main(folder: str, parcels: int) -> None:
     console.print("To try others by hand: harvester sandbox serves three counties and prints what to type.")
 
 
-def _write(place: Path, site: CountySite) -> None:
-    (place / "sites").mkdir(parents=True, exist_ok=True)
-    entry = ENTRY.format(site=SITE, url=site.entry_url, host=urlsplit(site.entry_url).netloc)
-    (place / "sites" / "oh.toml").write_text(entry)
-    numbers = "".join(f"{parcel.parcel_id}\n" for parcel in site.county.parcels)
+def _write(place: Path, counties: Counties, parcels: int) -> None:
+    write_entries(counties, place / "sites", None)
+    numbers = "".join(f"{iasworld.parcel_id_of(number)}\n" for number in range(1, parcels + 1))
     (place / "parcels.csv").write_text(f"parcel_id\n{numbers}")
 
 

@@ -39,7 +39,8 @@ COUNTY_QUERIES = (
         "How many parcels are there, what are they worth, in which year, and what is billed for it?",
         """\
 db.assessments.aggregate([
-  {"$group": {"_id": "$tax_year", "parcels": {"$sum": 1}, "worth": {"$sum": "$market_value"}}},
+  {"$group": {"_id": "$tax_year", "parcels": {"$sum": 1}, "worth": {"$sum": "$total_value"}}},
+  {"$sort": {"_id": 1}},
   {"$lookup": {"from": "tax_bills", "localField": "_id", "foreignField": "tax_year", "as": "bills"}},
   {"$project": {"_id": 0, "year": "$_id", "parcels": 1, "worth": 1, "billed": {"$sum": "$bills.billed"}}}])""",
     ),

@@ -13,8 +13,6 @@ from typing import Any
 
 from pymongo.database import Database
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from harvester.config import load_config
@@ -65,12 +63,16 @@ def ask(database: Database[dict[str, Any]], title: str, query: str) -> None:
     rows = answer(database, query)
     if not rows:
         raise Failed("The query found nothing.", 1)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for name, value in rows[0].items():
-        table.add_column(name.replace("_", " "), justify="right" if isinstance(value, int) else "left")
-    for row in rows:
-        table.add_row(*(Text(str(value).replace("\n", " | ")) for value in row.values()))
-    console.print(Padding(table, (0, 0, 0, 2)))
+    cells = [[name.replace("_", " ") for name in rows[0]]]
+    cells += [[str(value).replace("\n", " | ") for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    numeric = [isinstance(value, int) for value in rows[0].values()]
+    for number, line in enumerate(cells):
+        padded = [
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, numeric, strict=True)
+        ]
+        console.print(Text(f"  {'   '.join(padded).rstrip()}", style="" if number else "bold"))
 
 
 def say(number: int, text: str) -> None:

@@ -17,7 +17,7 @@ STEPS = (
     "=== 3. What came of it",
     f"{PARCELS} of {PARCELS} parcels are stored.",
     "=== 4. Asking MongoDB",
-    "  1   not_a_pdf\n",
+    "      1   not_a_pdf",
     "=== 5. Writing files",
     "=== 6. Drawing a picture of it",
 )

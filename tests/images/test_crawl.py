@@ -11,11 +11,11 @@ from PIL import Image
 from pymongo.database import Database
 
 from harvester.config import Config
+from harvester.sandbox.pdf import pdf
 from harvester.stores.objects import on_disk
 from tests.images.conftest import Run
 from tests.images.samples import GOOD, REFUSED
 from tests.images.server import Site
-from tests.sandbox.pdf import pdf
 
 ALICE = "did:plc:alice"
 BOB = "did:web:bob.example"

@@ -12,7 +12,7 @@ from harvester.exceptions import FileError
 from harvester.parsers import pdf as parser
 from harvester.pipelines import document
 from harvester.pipelines.document import DocumentReader
-from tests.sandbox.pdf import pdf
+from harvester.sandbox.pdf import pdf
 
 BILL = pdf(["Tax bill 2025", "Parcel 000-001  A0", "Owner (s): MÜLLER\0"], ["Page 2"])
 TEXT = "Tax bill 2025\nParcel 000-001  A0\nOwner (s): MÜLLER\nPage 2"

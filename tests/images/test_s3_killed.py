@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from harvester.exceptions import StorageError
+from harvester.sandbox.pdf import pdf
 from tests.images.conftest import Run, S3Server
 from tests.images.samples import encoded, noise
 from tests.images.server import Site
 from tests.images.test_crawl import ALICE, post, wait_until
-from tests.sandbox.pdf import pdf
 
 EACH = 25
 """Pictures, and PDFs, of a run that is disturbed."""

@@ -11,10 +11,10 @@ from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
+from harvester.sandbox.pdf import pdf
 from tests.crawling import Answer
 from tests.sandbox.county import County, Document, Parcel, changed
 from tests.sandbox.county_portal import CountyPortal
-from tests.sandbox.pdf import pdf
 
 ROOT = "/PT/"
 SEARCH = "search/commonsearch.aspx"

@@ -58,7 +58,12 @@ def read_unchecked(platform: str, body: bytes, source: Source, provenance: Prove
     source = source._replace(platform=platform)
     if read := _TABLES.get(platform):
         return read(body, source, provenance)
-    page = _PAGES[platform](body, asked, provenance.url, source.synonyms)
+    page = read_page(platform, body, asked, provenance.url, source)
     if page is None:
         raise ParseError("the page shows no parcel")
     return read_records(page, source, provenance)
+
+
+def read_page(platform: str, body: bytes, asked: str, url: str, source: Source) -> ParcelPage | None:
+    """The sections of a page of a platform whose pages are read as such; None: it shows no parcel."""
+    return _PAGES[platform](body, asked, url, source._replace(platform=platform).synonyms)

@@ -7,14 +7,16 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from harvester.sandbox.counties import bills
 from harvester.sandbox.counties.parcels import TAX_YEAR, Parcel, Town
 
 ROOT = "/PublicAccess/"
 COOKIE = "ASP.NET_SessionId"
 JURISDICTION = "048"
+BILL = "Reports/TaxBill.pdf"
 PAGE_SIZE = 15
 """Results that are shown at once."""
-TABS = {"profile_nh": "Parcel", "values_nh": "Values", "sales_all": "Sales"}
+TABS = {"profile_nh": "Parcel", "values_nh": "Values", "sales_all": "Sales", "tax_all": "Taxes"}
 """Mode of a datalet -> its title in the menu."""
 SEARCHED = {"parid": ("inpParid",), "owner": ("inpOwner1",), "address": ("inpNo", "inpStreet")}
 """Mode of the search -> fields of its form."""
@@ -54,6 +56,7 @@ class _Portal:
     def __init__(self, parcels: int) -> None:
         self.town = Town("Pretendville", "PA", "18000", parcels)
         self.sessions: dict[str, _Session] = {}
+        self._numbers = {_words(parcel_id_of(number)): number for number in range(1, parcels + 1)}
 
     # Disclaimer and search --------------------------------------------------------------------------------------
 
@@ -104,11 +107,12 @@ class _Portal:
         return _form(session, "frmMain", f"./commonsearch.aspx?mode={mode}", _inputs(mode, form) + table)
 
     def _matching(self, mode: str, form: Mapping[str, str]) -> list[Parcel]:
-        words = [" ".join(form.get(name, "").upper().split()) for name in SEARCHED.get(mode, ())]
+        words = [_words(form.get(name, "").upper()) for name in SEARCHED.get(mode, ())]
         if not any(words):
             return []
         if mode == "parid":
-            return [each for each in self.town.all() if " ".join(parcel_id_of(each.number).split()) == words[0]]
+            parcel = self.town.parcel(self._numbers.get(words[0], 0))
+            return [parcel] if parcel else []
         if mode == "owner":
             return [each for each in self.town.all() if any(name.startswith(words[0]) for name in each.owners)]
         number, street = words
@@ -137,12 +141,23 @@ class _Portal:
         year = f"<input type='hidden' name='hdTaxYear' value='{TAX_YEAR}'>"
         return _page(menu + year + _banner(parcel) + _datalets(parcel, mode))
 
+    async def bill(self, request: web.Request) -> web.Response:
+        session = self.sessions.get(request.cookies.get(COOKIE, ""))
+        if session is None or not session.agreed:
+            return self._to_disclaimer(request)
+        parcel_id = request.query.get("pin", "")
+        parcel = self.town.parcel(self._numbers.get(_words(parcel_id), 0))
+        if parcel is None:
+            raise web.HTTPNotFound
+        return bills.answer(parcel, parcel_id)
+
 
 def app_of(parcels: int) -> web.Application:
     """Returns what answers as such a site."""
     portal, app = _Portal(parcels), web.Application()
     app.router.add_route("*", f"{ROOT}search/Disclaimer.aspx", portal.disclaimer)
     app.router.add_route("*", f"{ROOT}search/commonsearch.aspx", portal.search)
+    app.router.add_get(f"{ROOT}{BILL}", portal.bill)
     for folder, page in (("Datalets", "Datalet.aspx"), ("datalets", "datalet.aspx")):
         app.router.add_get(f"{ROOT}{folder}/{page}", portal.datalet)
     return app
@@ -159,6 +174,10 @@ def _datalets(parcel: Parcel, mode: str) -> str:
             (f"{of.day:%d-%b-%y}".upper(), _dollars(of.price), of.deed, of.seller, of.buyer) for of in parcel.sales
         ]
         return _above("Sales", labels, sales)
+    if mode == "tax_all":
+        link = f"<a href='../{BILL}?pin={quote(parcel_id_of(parcel.number))}'>Tax bill</a>"
+        taxes = [(str(of.year), f"{of.billed:,}", f"{of.paid:,}") for of in bills.bills_of(parcel)]
+        return _above("Annual Taxes", ("Tax Year", "Net Annual Tax", "Total Paid"), taxes) + link
     owners = [*parcel.owners, ""][:2]
     parcel_rows = [
         ("Address", f"{parcel.house}       {parcel.street}"),
@@ -261,6 +280,10 @@ def _page(inner: str) -> web.Response:
 
 def _stale() -> web.Response:
     return web.Response(status=500, text="<h2>Validation of viewstate MAC failed.</h2>", content_type="text/html")
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _dollars(amount: int) -> str:
