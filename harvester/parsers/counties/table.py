@@ -175,7 +175,7 @@ class Layout(Roles):
         owners, agents = _owners(lines["owner_names"] + more, found.unread)
         if self._mailing_parts:
             lines["mailing"] = list(filter(None, [reading.joined(self._mailing_parts)]))
-        names = {text.upper() for text, _ in owners}
+        names = known - {text.upper() for text, _ in agents}
         while lines["mailing"] and lines["mailing"][0][0].upper() in names:
             del lines["mailing"][0]
         if self._box and (box := reading.text(self._box)):
