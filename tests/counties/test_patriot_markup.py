@@ -177,11 +177,11 @@ def test_a_card_without_a_parcel_is_none_and_one_without_its_account_is_a_change
         patriot.read_card(none)
 
 
-def test_a_parcel_of_a_town_without_accounts_goes_by_its_number_on_the_map() -> None:
-    for account in (b"0", b"", b"000"):
-        page = patriot.read_card(card().replace(b"7411", account))
-        assert page is not None
-        assert (page.parcel_id, page.id_label) == ("112 14 0", "Parcel ID")
+def test_a_parcel_whose_card_shows_no_account_goes_by_its_number_on_the_map() -> None:
+    for page in (card().replace(b"7411", b""), card().replace(b"Property Account Number", b"Folder")):
+        found = patriot.read_card(page)
+        assert found is not None
+        assert (found.parcel_id, found.id_label) == ("112 14 0", "Parcel ID")
 
 
 @pytest.mark.parametrize(("shown", "is_known"), [("8", True), ("0", False), ("25-084", False)])

@@ -19,7 +19,7 @@ from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 ACCOUNT = "Property Account Number"
 _IDS = ("PROPERTYACCOUNTNUMBER", "ACCOUNTNUMBER", "ACCOUNT", labels.PARCEL_ID[0])
-"""Labels of the number that a parcel goes by. The last one is that of the map, for towns without accounts."""
+"""Labels of the number that a parcel goes by. The last one is that of the map, for cards without an account."""
 NARRATIVE, LEGAL = "Narrative Description", "Legal Description"
 """Titles above a text."""
 _KNOWN = frozenset(
@@ -102,7 +102,7 @@ def why_other(asked: str, shown: str) -> str:
 def read_card(body: bytes, here: Synonyms = NONE) -> ParcelPage | None:
     """What the card says; None when it is that of no parcel. Raises ParseError when it lacks the parcel's number.
 
-    In towns that number no accounts each card shows 0: the parcel goes by its number on the map.
+    Where a card shows no account the parcel goes by its number on the map.
     """
     sections = _sections(read_page(body)) if body.strip() else []
     said = {
@@ -113,7 +113,7 @@ def read_card(body: bytes, here: Synonyms = NONE) -> ParcelPage | None:
         shown = ", ".join([label for section in sections for label, _ in section.pairs][:MOST_LABELS_NAMED])
         raise ParseError(f"the card of the parcel lacks: {ACCOUNT}; there is {shown or 'no label at all'}")
     is_blank = not any(said.get(label, ("", []))[1] for label in ("LOCATION", "OWNER", "PARCELID"))
-    label, lines = next((each for each in ids if "".join(each[1]).strip("0 ")), ids[0])
+    label, lines = next((each for each in ids if each[1]), ids[0])
     return ParcelPage(" ".join(lines), 0, sections, id_label=label) if lines and not is_blank else None
 
 
