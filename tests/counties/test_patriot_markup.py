@@ -190,3 +190,9 @@ def test_a_town_whose_cards_do_not_show_the_account_is_told_from_another_parcels
 ) -> None:
     assert ("the card is that of" in patriot.why_other("7", shown)) == is_known
     assert shown in patriot.why_other("7", shown)
+
+
+def test_blanks_that_keep_words_together_stand_in_labels_too() -> None:
+    page = patriot.read_card(card().replace(b"Property Account Number", b"Property&nbsp;Account&nbsp;Number"))
+    assert page is not None
+    assert (page.parcel_id, page.id_label) == ("7411", "Property Account Number")

@@ -173,9 +173,15 @@ def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
 
 
 def _is_header(row: HtmlElement) -> bool:
-    """True for a row of labels above columns; a column without a label may have another kind of cell."""
+    """True for a row of labels above columns; a column without a label may have another kind of cell.
+
+    Below the head of a table only those on the left may.
+    """
     is_head = next(row.iterancestors("thead"), None) is not None
-    return all(each.tag == "th" or (is_head and not text_of(each)) for each in row) and row.find("th") is not None
+    first = next((at for at, each in enumerate(row) if each.tag == "th"), len(row))
+    return first < len(row) and all(
+        each.tag == "th" or ((is_head or at < first) and not text_of(each)) for at, each in enumerate(row)
+    )
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:

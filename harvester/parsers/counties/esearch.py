@@ -161,9 +161,10 @@ def _show_exact(page: HtmlElement) -> None:
     """Puts acres into their cells as the attribute `data-acres` says them, of which the text is the rounded number."""
     for cell in page.iter("td"):
         shown, exact = values.number(text_of(cell)), values.number(cell.get("data-acres"))
-        if shown is not None and exact is not None and abs(exact) < values.MOST_MONEY and len(cell) == 0:
+        if shown is not None and exact is not None and abs(exact) < values.MOST_MONEY:
             places = -int(shown.as_tuple().exponent)
             if abs(exact - shown) <= Decimal(5).scaleb(-places - 1):
+                del cell[:]
                 cell.text = values.plain(exact)
 
 

@@ -263,6 +263,8 @@ def _section(table: HtmlElement) -> Section | None:
         if next(row.iterancestors("table")) is not table:
             continue
         cells = [each for each in row if each.tag in ("td", "th")]
+        if _is_note(cells):
+            continue
         if _is_header(cells):
             section.header = [_named(text_of(each)) for each in cells]
         elif section.header:
@@ -294,6 +296,15 @@ def _split_places(section: Section) -> None:
             section.pairs[at : at + 1] = [(label, [found[1]]), (zip_label, [found[2]])]
             section.means |= {label: "SITUSCITY", zip_label: "SITUSZIP"}
             return
+
+
+def _is_note(cells: Sequence[HtmlElement]) -> bool:
+    """True for a lone cell as wide as the labels and values above it, which is neither."""
+    return (
+        len(cells) == 1
+        and (values.whole(cells[0].get("colspan")) or 1) > 1
+        and not any(has_class(cells[0], name) for name in ("DataletSideHeading", "DataletData", "DataletTopHeading"))
+    )
 
 
 def _is_header(cells: Iterable[HtmlElement]) -> bool:

@@ -7,15 +7,21 @@ from itertools import takewhile
 
 _STATES = (
     "AL AK AZ AR CA CO CT DE DC FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR"
-    " PA PR RI SC SD TN TX UT VT VA WA WV WI WY"
+    " PA PR RI SC SD TN TX UT VT VA WA WV WI WY GU VI AS MP AA AE AP"
 ).replace(" ", "|")
+_COUNTRIES = (
+    "CANADA|MEXICO|UNITED KINGDOM|ENGLAND|SCOTLAND|IRELAND|FRANCE|GERMANY|ITALY|SPAIN|SWITZERLAND|AUSTRIA|NETHERLANDS"
+    "|BELGIUM|SWEDEN|NORWAY|DENMARK|ISRAEL|JAPAN|CHINA|HONG KONG|TAIWAN|SINGAPORE|SOUTH KOREA|INDIA|AUSTRALIA"
+    "|NEW ZEALAND|BRAZIL|ARGENTINA|CHILE|COLOMBIA|VENEZUELA|COSTA RICA|PANAMA|BAHAMAS|BERMUDA"
+)
 _STREETS = (
     "ALLEY ALY AVE AVENUE AV BLVD BOULEVARD BND CIR CIRCLE CT COURT CV COVE DR DRIVE HWY HIGHWAY LN LANE LOOP PIKE PKWY"
     " PARKWAY PL PLACE PLZ PLAZA RD ROAD RTE ROUTE SQ SQUARE ST STREET TER TERR TERRACE TPKE TRL TRAIL WAY"
 ).replace(" ", "|")
 _is_care_of = re.compile(r"%\s*\S|c\s*[/\\]\s*o\b|c\.o\.|(in )?care of\b|attn\b|attention\b", re.IGNORECASE).match
 _is_box = re.compile(
-    r"p\.?\s*o\.?\s*(box|drawer)\b|post office box\b|(rr|hc|rural route|rt|star route)\s*#?\s*\d+\b.*\bbox\b",
+    r"p\.?\s*o\.?\s*(box|drawer)\b|post office box\b|(rr|hc|rural route|rt|star route|psc|cmr)\s*#?\s*\d+\b.*\bbox\b"
+    r"|unit \d+ box \d",
     re.IGNORECASE,
 ).match
 is_city = re.compile(rf".*[a-z].*\b(?:{_STATES})\.?,?\s+\d{{5}}(?:[- ]?\d{{4}})?", re.IGNORECASE).fullmatch
@@ -25,6 +31,11 @@ _is_street = re.compile(
     r"(?:,?\s+(?:apt|unit|ste|suite|fl|floor|lot|bldg|#).*)?",
     re.IGNORECASE,
 ).fullmatch
+_is_abroad = re.compile(rf"(?:.*\W)?(?:{_COUNTRIES})\.?", re.IGNORECASE).fullmatch
+_is_number_word = re.compile(
+    rf"(?:one|two|three|four|five|six|ten)\s.*\b(?:{_STREETS}|center|tower)", re.IGNORECASE
+).fullmatch
+_is_share = re.compile(r"%|\b\d+/\d+\b").search
 _is_house = re.compile(r"\d+\S{0,5}\s+\S.*").fullmatch
 _is_company = re.compile(
     r"\b(?:llc|l\.l\.c|inc|corp|co|company|ltd|l?lp|trust|trustees?|bank|assoc\w*|assn|partner\w*|holdings?|propert\w+"
@@ -34,11 +45,13 @@ _is_company = re.compile(
 
 _is_unit = re.compile(r"(?:apt|unit|ste|suite|floor|bldg|#)\.?\s*#?\s*[\w-]+", re.IGNORECASE).fullmatch
 _is_notice = re.compile(
-    r"[*\s\[(<-]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are|no|public|various)\s+)*"
+    r"[*\s\[(<-]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are|no|public|various|multiple)\s+)*"
     r"(?:confidential|withheld|redacted|suppressed|restricted|protected|undisclosed|private|unavailable|unlisted"
-    r"|not (?:available|shown|public|on file|disclosed)|unknown(?: owners?)?|owners?(?: names?| of record)?"
+    r"|not (?:available|shown|public|on file|disclosed|displayed|released)|non-?disclosure|privacy"
+    r"|unknown(?: owners?)?|owners?(?: names?| of record)?"
     r"|exempt(?:ion)?|current owner|n/?a|none|null|tbd|x{4,})"
-    r"(?: (?:owners?|names?|information|records?|by law|by request|(?:per|under|pursuant to|from) .*))?[*.\s\])>-]*"
+    r"(?: (?:owners?|names?|information|records?|data|by (?:law|request|owner)|(?:per|under|pursuant to|from) .*))?"
+    r"[*.\s\])>-]*"
     r"|.*\b(?:password[- ]protected|please (?:log|sign) ?in|(?:log|sign) ?in to (?:view|see)|click here|privacy act"
     r"|not (?:shown|displayed|available) online|for privacy reasons|by state statute|exempt from public)\b.*",
     re.IGNORECASE,
@@ -72,7 +85,11 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
     for line, below in zip(lines, [*lines[1:], ""], strict=False):
         if _is_care_of(line):
             kind, part = Line.MAILING, _AGENT
-        elif _is_box(line) or is_city(line) or (found and _is_of_address(line, below, within=bool(part))):
+        elif (
+            (_is_box(line) and not _is_company(line))
+            or is_city(line)
+            or (found and _is_of_address(line, below, within=bool(part)))
+        ):
             kind, part = Line.MAILING, _START if is_city(line) else _ADDRESS
         elif len(line) > MAX_LINE or _is_notice(line) or _is_number(line):
             kind = Line.NOTICE
@@ -81,6 +98,10 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
         else:
             kind, part = Line.NAME, _START
         found.append(kind)
+    for end in (at for at, line in enumerate(lines) if at and (is_city(line) or _is_abroad(line))):
+        begin = next((at for at in range(end - 1, -1, -1) if not at or not _may_be_above_city(lines[at])), 0) + 1
+        if begin < end:
+            found[begin : end + 1] = [Line.MAILING] * (end + 1 - begin)
     return found
 
 
@@ -98,6 +119,12 @@ def _is_of_address(line: str, below: str, *, within: bool) -> bool:
     """True for a line below a name that is a street or a number within an address, or a house above its city."""
     is_house = bool(_is_house(line)) and not _is_company(line) and bool(is_city(below))
     return is_house or _is_below_name(line) or (within and _is_number(line))
+
+
+def _may_be_above_city(line: str) -> bool:
+    """True for a line with a number, where a name stands above it and a city, or a country, below."""
+    has_number = any(map(str.isdigit, line)) and not _is_share(line)
+    return bool(has_number or _is_number_word(line)) and not _is_company(line)
 
 
 def _is_number(line: str) -> bool:

@@ -65,8 +65,8 @@ _MEANS = {
 _NUMBERS = frozenset(["Parcel ID", "Old Parcel ID", ACCOUNT])
 """Labels of numbers, in which blanks mean something."""
 _TOLD = {
-    "classified as": ("USEDESC", re.compile(r"classified as (.+?)\s*(?: with |[.,]|$)").search),
-    "built about": ("YEARBUILT", re.compile(r"built about (\d{4})").search),
+    "classified as": ("USEDESC", re.compile(r"classified as (.+?)\s*(?: with |[.,]|$)", re.IGNORECASE).search),
+    "built about": ("YEARBUILT", re.compile(r"built about (\d{4})", re.IGNORECASE).search),
     "acres of land": ("ACRES", re.compile(r"contains ([\d.,]+) acres of land", re.IGNORECASE).search),
 }
 """What the narrative says, by the words that it stands beside."""
@@ -270,9 +270,11 @@ def _value(cell: HtmlElement) -> list[str] | None:
 
 
 def _first_part(cell: HtmlElement) -> str:
-    """The first text in a cell, up to a colon or a blank that keeps words together."""
+    """The first text in a cell, up to a colon or a blank that keeps words together; such may stand in a known label."""
     shown = next((text for text in cell.itertext() if text.strip()), "")
-    return " ".join(re.split(r"[:\xa0]", shown.strip(), maxsplit=1)[0].split())
+    pieces = re.split(r"[:\xa0]", shown.strip())
+    begun = (" ".join(" ".join(pieces[:number]).split()) for number in range(len(pieces), 0, -1))
+    return next((label for label in begun if labels.plain(label) in _KNOWN), " ".join(pieces[0].split()))
 
 
 def _read_narrative(section: Section, shown: str) -> None:

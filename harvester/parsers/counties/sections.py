@@ -177,7 +177,7 @@ def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, li
     `of_some`: a line that shows no acres is of no land.
     """
     for at, label in enumerate(section.header):
-        said = [row[at] for row in section.rows]
+        said = [row[at] for row in section.rows if any(map(str.strip, row))]
         acres = [values.number(each) for each in said if not (of_some and values.is_nothing(each))]
         if labels.plain(label) in ("ACREAGE", "ACRES") and acres and None not in acres:
             yield label, [str(sum(filter(None, acres), Decimal(0)))]
