@@ -24,7 +24,7 @@ from harvester.parsers.counties.html import (
 )
 from harvester.parsers.counties.labels import plain
 from harvester.parsers.counties.pages import shown_of_all
-from harvester.parsers.counties.sections import ParcelPage, Section
+from harvester.parsers.counties.sections import ParcelPage, Section, dated_year
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "parcel": ("inpParid",),
@@ -241,7 +241,11 @@ def _datalet(page: HtmlElement, url: str) -> ParcelPage:
     if not any(_is_of_place(label) for section in sections for label, _ in section.pairs):
         sections += _banner_address(page)
     year = (
-        _year_of(sections) or values.year(_query(url, "taxyr")) or values.year(_hidden(page).get("hdTaxYear", "")) or 0
+        _year_of(sections)
+        or values.year(_query(url, "taxyr"))
+        or dated_year(sections)
+        or values.year(_hidden(page).get("hdTaxYear", ""))
+        or 0
     )
     return ParcelPage(parcel_id, year, sections, _pdf_of(page, url))
 

@@ -76,6 +76,10 @@ _ACTUAL = {"ACTUAL": "MARKETVALUE", "MARKET": "MARKETVALUE", "ASSESSED": "ASSESS
 _ACTUAL |= {"PRIMARYTAXABLE": "TAXABLEVALUE"}
 _YEARS = {"YEAR": "TAXYEAR", "ASSESSEDTAXYEAR": "TAXYEAR", "VALUEYEAR": "TAXYEAR", "ROLLYEAR": "TAXYEAR"}
 _PERCENT = {
+    "100VALUE": "MARKETVALUE",
+    "100VALUES": "MARKETVALUE",
+    "35VALUE": "ASSESSEDVALUE",
+    "35VALUES": "ASSESSEDVALUE",
     "LAND100": "MARKETLANDVALUE",
     "BUILDING100": "MARKETIMPROVEMENTVALUE",
     "TOTALVALUE100": "MARKETVALUE",
@@ -84,9 +88,26 @@ _PERCENT = {
     "ASSESSEDTOTAL35": "ASSESSEDVALUE",
     "TOTALVALUE35": "ASSESSEDVALUE",
 }
+_OF_LAND = {
+    "MARKETVALUE": "MARKETLANDVALUE",
+    "APPRAISEDVALUE": "MARKETLANDVALUE",
+    "ASSESSEDVALUE": "ASSESSEDLANDVALUE",
+    "TOTALVALUE": "LANDVALUE",
+}
+_OF_BUILDINGS = {of: label.replace("LAND", "IMPROVEMENT") for of, label in _OF_LAND.items()}
+"""Label of a sum -> that of its part, where the parts stand below one another and their bases above."""
 _BOARD = {"BOARDOFREVIEWTOTAL": "BOARDTOTAL", "BOARDOFREVIEWEQUALIZEDTOTAL": "ASSESSEDVALUE"}
 _PLACES = ("CITYSTATEZIP", "CITYSTATEZIPCODE", "CITYSTATEANDZIP")
 _MAILING_LINES = ("ADDRESS", "MAILINGADDRESS", "OWNERMAILING", "CONTACTADDRESS", "MAILING", *_PLACES)
+_OWNERS_PLACE = {
+    **dict.fromkeys(_PLACES, "MAILINGADDRESS"),
+    "CITY": "MAILINGCITY",
+    "STATE": "MAILINGSTATE",
+    "ZIP": "MAILINGZIP",
+    "ZIPCODE": "MAILINGZIP",
+}
+"""Labels below an owner's address."""
+_is_of_owners = re.compile(r"\bowners?\b(?!.*history)", re.IGNORECASE).search
 _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
     (re.compile(words, re.IGNORECASE), meant)
     for words, meant in (
@@ -98,11 +119,11 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
         (
             "mailing|taxpayer",
             {**dict.fromkeys(_MAILING_LINES, "MAILINGADDRESS"), "MAILINGNAME": "TAXPAYERNAME", "NAME": "TAXPAYERNAME"}
-            | {"CITY": "MAILINGCITY", "STATE": "MAILINGSTATE", "ZIP": "MAILINGZIP"},
+            | {"CITY": "MAILINGCITY", "STATE": "MAILINGSTATE", "ZIP": "MAILINGZIP", "ZIPCODE": "MAILINGZIP"},
         ),
         (
             "owner",
-            {"NAME": "OWNER", "OWNERMAILING": "MAILINGADDRESS", "CONTACTADDRESS": "MAILINGADDRESS"}
+            {"NAME": "OWNER", "NAMES": "OWNER", "OWNERMAILING": "MAILINGADDRESS", "CONTACTADDRESS": "MAILINGADDRESS"}
             | {"OWNERMAILINGCONTACTADDRESS": "MAILINGADDRESS", "SITEPROPERTYADDRESS": "SITUSADDRESS"},
         ),
         (
@@ -110,7 +131,9 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
             {"DATE": "SALEDATE", "PRICE": "SALEPRICE", "AMOUNT": "SALEPRICE", "TRANSFERPRICE": "SALEPRICE"}
             | {"TYPE": "DEEDTYPE", "TO": "GRANTEE", "FROM": "GRANTOR", "BOOK": "DEEDBOOK", "PAGE": "DEEDPAGE"}
             | {"YEAR": "SALEYEAR", "GROSSPRICE": "SALEPRICE", "VOLUME": "DEEDBOOK", "NUMBER": "INSTRUMENTNUMBER"}
-            | {"RECORDING": "INSTRUMENTNUMBER"}
+            | {"RECORDING": "INSTRUMENTNUMBER", "DEED": "INSTRUMENTNUMBER", "INSTRNO": "INSTRUMENTNUMBER"}
+            | dict.fromkeys(("OLDOWNER", "PRIOROWNER", "PREVIOUSOWNER"), "GRANTOR")
+            | {"NEWOWNER": "GRANTEE"}
             | {"DOCDESCRIPTION": "DEEDTYPE", "DOCTYPE": "INSTTYPE", "DOCUMENTTYPE": "INSTTYPE"},
         ),
         (
@@ -218,6 +241,16 @@ def newest_year(sections: Iterable[Section]) -> int:
     return max(found)
 
 
+def dated_year(sections: Sequence[Section]) -> int:
+    """The newest year of tables of values, where no amount stands elsewhere; 0 when it is not known by that."""
+    undated = (
+        values.money(" ".join(lines)) is not None and _meaning(section, label).label in _VALUES
+        for section in sections
+        for label, lines in section.pairs
+    )
+    return 0 if any(undated) else newest_year(sections)
+
+
 def signature(page: ParcelPage) -> Signature:
     """What it looks like."""
     return signature_of(_said(page))
@@ -244,7 +277,7 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     page = replace(page, sections=_own_sections(page))
     source = source._replace(parcel_id_field=page.id_label)
     raw = _encode(page)
-    page = _with_synonyms(page, source.synonyms)
+    page = _with_synonyms(replace(page, sections=list(map(_with_places, page.sections))), source.synonyms)
     found = _at_sides(page, source, provenance, raw)
     if found.rejects:
         return found
@@ -276,6 +309,23 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         bills = []
     found.records = [*_merged(found.records), *bills]
     return contract.explain(found)
+
+
+def _with_places(section: Section) -> Section:
+    """A section about owners with the city of their address.
+
+    Where it shows the property's address as well nobody knows whose the city is.
+    """
+    shown = {labels.plain(label): label for label, _ in section.pairs}
+    if not _is_of_owners(section.title) or not shown.keys() & {"ADDRESS", *labels.MAILING}:
+        return section
+    is_of_both = bool(shown.keys() & {*labels.SITUS} - {"ADDRESS"})
+    known = {
+        shown[name]: f"{name}OFNOBODY" if is_of_both else meant
+        for name, meant in _OWNERS_PLACE.items()
+        if name in shown
+    }
+    return replace(section, means={**known, **section.means}) if known else section
 
 
 def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
@@ -398,8 +448,11 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
         return
     meanings = [_meaning(section, label) for label in section.header]
     has_year = any(meaning.label in labels.PROPERTY["tax_year"] for meaning in meanings)
+    is_only = len(section.rows) == 1 and meanings[:1] and meanings[0].label in _VALUES
+    if not has_year and not _is_of_sales(section.title):
+        yield from _parts_below(section, meanings, page)
     for row in section.rows:
-        if not has_year and not _is_of_sales(section.title) and not _is_total(row[0]):
+        if not has_year and not _is_of_sales(section.title) and not is_only and not _is_total(row[0]):
             continue  # parts of the total
         cells: dict[str, Any] = {page.id_label: page.parcel_id}
         columns = [Column(page.id_label, meaning=_PARCEL_ID)]
@@ -410,6 +463,28 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
                 cells[name] = value
         year = _year(section.title)
         if not has_year and (year or page.tax_year):
+            columns.append(Column("year", meaning=Label("TAXYEAR")))
+            cells["year"] = year[0] if year else str(page.tax_year)
+        yield _Line(columns, cells)
+
+
+def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) -> Iterator[_Line]:
+    """The values of land and of buildings as one line, where they stand in rows above their total."""
+    cells: dict[str, Any] = {page.id_label: page.parcel_id}
+    columns = [Column(page.id_label, meaning=_PARCEL_ID)]
+    if not any(_is_total(row[0]) for row in section.rows):
+        return
+    for row in section.rows:
+        part = _TOTALS.get(labels.plain(row[0]), "")
+        known = _OF_LAND if part == "LANDVALUE" else _OF_BUILDINGS if part == "IMPROVEMENTVALUE" else {}
+        for (label, value), meaning in zip(_named_cells(section.header, row), meanings, strict=False):
+            name = f"{section.title}: {label}, {row[0]}"
+            if meaning.label in known and name not in cells:
+                columns.append(Column(name, meaning=Label(known[meaning.label])))
+                cells[name] = value
+    if len(columns) > 1:
+        year = _year(section.title)
+        if year or page.tax_year:
             columns.append(Column("year", meaning=Label("TAXYEAR")))
             cells["year"] = year[0] if year else str(page.tax_year)
         yield _Line(columns, cells)

@@ -1,0 +1,135 @@
+"""Datalets of more counties: their tables and labels as public readers name them, values made up."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from harvester.items import Provenance
+from harvester.items.property import Assessment, Property, Sale
+from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.saved import read_saved
+from harvester.parsers.counties.table import Rows
+
+URL = "https://county.example/datalets/datalet.aspx?mode=profileall"
+SEEN = Provenance(URL, datetime(2026, 1, 31, tzinfo=UTC), "test")
+
+
+def pairs(name: str, *rows: tuple[str, str]) -> str:
+    lines = (
+        f'<tr><td class="DataletSideHeading">{a}</td><td class="DataletData">{b or "&nbsp;"}</td></tr>' for a, b in rows
+    )
+    return f'<table id="{name}">{"".join(lines)}</table>'
+
+
+def grid(name: str, header: Iterable[str], *rows: Iterable[str]) -> str:
+    head = "".join(f'<td class="DataletTopHeading">{label}</td>' for label in header)
+    lines = ("".join(f'<td class="DataletData">{cell}</td>' for cell in row) for row in rows)
+    return f'<table id="{name}"><tr>{head}</tr>{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
+
+
+def found(*tables: str) -> Rows:
+    """The records of a page whose form is of 2026."""
+    top = '<table><tr><td class="DataletHeaderTop">PARID: 7</td></tr></table><input name="hdTaxYear" value="2026">'
+    body = f"<html><body>{top}{''.join(tables)}</body></html>"
+    return read_saved("iasworld", body.encode(), Source("us-xx-made-up", "26001"), SEEN)
+
+
+def of_kind(rows: Rows, kind: type) -> list[Any]:
+    return [record for record in rows.records if isinstance(record, kind)]
+
+
+LOT = pairs("Parcel", ("Property Location", "1 ELM ST"))
+OWNER = pairs("Owner", ("Owner", "DOE JOHN"))
+
+
+@pytest.mark.parametrize(
+    ("owner", "mailing"),
+    [
+        (
+            [
+                ("Name(s)", "DOE JOHN"),
+                ("Name(s)", "ROE JANE"),
+                ("Mailing Address", "12 OAK RD"),
+                ("Care Of", ""),
+                ("Mailing Address", ""),
+                ("Mailing Address", "ABINGTON PA 19001"),
+            ],
+            "12 OAK RD, ABINGTON PA 19001",
+        ),
+        (
+            [
+                ("Owner", "DOE JOHN"),
+                ("Owner 2", "ROE JANE"),
+                ("Mailing Address", "12 OAK RD"),
+                ("City, State, Zip", "KNOXVILLE, TN 37901"),
+            ],
+            "12 OAK RD, KNOXVILLE, TN 37901",
+        ),
+        (
+            [
+                ("Owner", "DOE JOHN"),
+                ("", "ROE JANE"),
+                ("Address", "PO BOX 45"),
+                ("City", "ATLANTA"),
+                ("State", "GA"),
+                ("Zip Code", "30301"),
+            ],
+            "PO BOX 45, ATLANTA, GA 30301",
+        ),
+    ],
+)
+def test_what_stands_below_an_owners_address_is_its_city(owner: list[tuple[str, str]], mailing: str) -> None:
+    (parcel,) = of_kind(
+        found(LOT, pairs("Owner", *owner), grid("Values", ["Tax Year", "Total"], ["2025", "9,000"])), Property
+    )
+    assert (parcel.owner_names, parcel.mailing_address) == (("DOE JOHN", "ROE JANE"), mailing)
+
+
+def test_a_city_in_a_table_of_owners_with_the_propertys_address_is_nobodys() -> None:
+    rows = [("Owner", "DOE JOHN"), ("Property Address", "1 ELM ST"), ("City", "ADA"), ("Mailing Address", "PO BOX 45")]
+    (parcel,) = of_kind(found(pairs("Owner", *rows)), Property)
+    assert (parcel.situs_address, parcel.mailing_address) == ("1 ELM ST", "PO BOX 45")
+
+
+def test_owners_above_an_address_with_a_zip_code_of_its_own_are_owners() -> None:
+    rows = [("Owners", "DOE JOHN"), ("", "ROE JANE"), ("Address", "PO BOX 45"), ("City", "ATLANTA"), ("State", "GA")]
+    (parcel,) = of_kind(found(LOT, pairs("Owner Mailing Address", *rows, ("Zip Code", "30301"))), Property)
+    assert (parcel.owner_names, parcel.mailing_address) == (("DOE JOHN", "ROE JANE"), "PO BOX 45, ATLANTA, GA 30301")
+
+
+def test_parts_of_a_value_in_rows_are_on_the_bases_above_them() -> None:
+    rows = (["Land", "7,000", "20,000"], ["Building", "35,000", "100,000"], ["Total", "42,000", "120,000"])
+    rows_found = found(LOT, OWNER, grid("Summary - Values", ["", "35% Values", "100% Values"], *rows))
+    (value,) = of_kind(rows_found, Assessment)
+    assert (value.market_value, value.market_land_value, value.market_improvement_value) == (120000, 20000, 100000)
+    assert (value.assessed_value, value.assessed_land_value, value.assessed_improvement_value) == (42000, 7000, 35000)
+
+
+def test_a_lone_line_of_values_without_a_year_is_that_of_the_page() -> None:
+    of_now = grid(
+        "Current Assessment", ["Appraised Value", "Assessed Value", "Restrict Code"], ["153,210", "9,000", ""]
+    )
+    several = grid(
+        "Assessment History", ["Appraised Value", "Assessed Value", "Reason"], ["1", "2", "A"], ["3", "4", "B"]
+    )
+    (value,) = of_kind(found(LOT, OWNER, of_now, several), Assessment)
+    assert (value.tax_year, value.appraised_value, value.assessed_value) == (2026, 153210, 9000)
+
+
+def test_the_year_is_that_of_the_values_where_each_has_one_and_else_that_of_the_form() -> None:
+    dated = grid("Values", ["Tax Year", "Land", "Building", "Total"], ["2025", "1,000", "2,000", "3,000"])
+    (parcel,) = of_kind(found(LOT, OWNER, dated), Property)
+    assert parcel.tax_year == 2025
+    (parcel,) = of_kind(found(LOT, OWNER, dated, pairs("Current Value", ("Total Market Value", "$4,000"))), Property)
+    assert parcel.tax_year == 2026
+
+
+def test_old_and_new_owners_of_a_sale_are_its_parties() -> None:
+    header = ["Sale Date", "Sale Price", "New Owner", "Old Owner", "Instr. No."]
+    (sale,) = of_kind(
+        found(LOT, OWNER, grid("Sales", header, ["05/15/2012", "310,000", "DOE JOHN", "ROE RICHARD", "11234567"])), Sale
+    )
+    assert (sale.sale_date, sale.grantee, sale.grantor) == (date(2012, 5, 15), "DOE JOHN", "ROE RICHARD")
+    assert sale.instrument_number == "11234567"
