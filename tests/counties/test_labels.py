@@ -453,6 +453,10 @@ COUNTIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         | {"mailing_street": "12 OAK RD", "mailing_city_state": "ATLANTA GA", "mailing_zip": "30301"},
         {"owner_names": ("ROE JOHN",), "mailing_address": "C/O DOE, 12 OAK RD, ATLANTA GA, 30301"},
     ),
+    "a bare city and ZIP code beside the property's city": (
+        {"OWNER": "ROE JOHN", "Property_City": "BIRMINGHAM", "CITY": "ATLANTA", "ZIP": "30301"},
+        {"situs_city": "BIRMINGHAM", "situs_zip": None, "mailing_address": None},
+    ),
     "a street alone": (
         {"owner_1": "ROE JOHN", "mailing_address_1": None, "mailing_street": "12 OAK RD", "mailing_zip": "30301"},
         {"mailing_address": "12 OAK RD, 30301"},

@@ -209,6 +209,7 @@ class Roles:
             self._bare_place = [city, state, code]
         if not state or all(self._mailing_place):
             owners = bool(self._mailing_place[0]), bool(self._mailing_place[2] or together)
+            code = None if city and "situs_city" in self._property else code  # it goes with that city
             for field, name, is_owners in zip(("situs_city", "situs_zip"), (city, code), owners, strict=True):
                 if name and field not in self._property and (is_owners or not self._lines["mailing"]):
                     self._property[field] = [name]
