@@ -178,3 +178,38 @@ def test_a_row_is_sure_in_tables_that_become_records_and_kept_in_others() -> Non
     ]
     with pytest.raises(ParseError, match="a row of Sales History has 2 cells, and its header 3"):
         read(f"{NEWER}<h2>Sales History</h2>{table(['Sale Date', 'Price', 'Type'], ['1/1/2020', '$1'])}")
+
+
+def rows_of(header: list[str], *rows: list[str]) -> str:
+    head = "".join(f"<th>{label}</th>" for label in header)
+    lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def test_owners_in_a_table_are_owners_and_the_address_is_that_of_the_first() -> None:
+    header = ["Name", "Address", "City, State Zip"]
+    owners = rows_of(header, ["DOE JOHN", "12 OAK RD", "ADA, NV 89406"], ["ROE EVA", "PO BOX 7", "BAY, NV 89407"])
+    found = parcel(OVERVIEW + "<h3>Current Owner(s)</h3>" + owners)
+    assert (found.owner_names, found.mailing_address) == (("DOE JOHN", "ROE EVA"), "12 OAK RD, ADA, NV 89406")
+    named = side("Owner", "SPECIMEN IDA B")
+    assert parcel(OVERVIEW + panel("Names", named) + "<h3>Owners</h3>" + owners).owner_names == ("SPECIMEN IDA B",)
+
+
+def test_of_names_with_their_roles_only_owners_are_owners() -> None:
+    header = ["Relationship", "Name", "Address"]
+    names = rows_of(header, ["Tax Bill", "ROE BANK", "9 PLZ"], ["Parcel Owner", "DOE JOHN", "12 OAK RD"])
+    found = parcel(OVERVIEW + "<h3>Related Names</h3>" + names)
+    assert (found.owner_names, found.mailing_address) == (("DOE JOHN",), "12 OAK RD")
+
+
+def test_former_owners_in_a_table_are_none() -> None:
+    header = ["Name", "Address"]
+    with pytest.raises(ParseError):
+        records_of(
+            devnet.read_parcel(
+                f"<html><body>{OVERVIEW}<h3>Owner History</h3>{rows_of(header, ['ROE EVA', 'PO BOX 7'])}".encode(), URL
+            )
+            or pytest.fail("it is a page of a parcel"),
+            SOURCE._replace(platform="devnet"),
+            SEEN,
+        )

@@ -278,6 +278,7 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     source = source._replace(parcel_id_field=page.id_label)
     raw = _encode(page)
     page = _with_synonyms(replace(page, sections=list(map(_with_places, page.sections))), source.synonyms)
+    page = _with_owners(page)
     found = _at_sides(page, source, provenance, raw)
     if found.rejects:
         return found
@@ -309,6 +310,36 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         bills = []
     found.records = [*_merged(found.records), *bills]
     return contract.explain(found)
+
+
+def _with_owners(page: ParcelPage) -> ParcelPage:
+    """The page with the owners of a table as labels with values beside them, where no label says who they are."""
+    for section in page.sections:
+        if any(lines and _meaning(section, label).label in labels.OWNERS for label, lines in section.pairs):
+            return page
+    return replace(page, sections=list(map(_turned, page.sections)))
+
+
+def _turned(section: Section) -> Section:
+    """A table of owners, or of names with their roles, turned; the address is that of the first owner."""
+    names = [labels.plain(label) for label in section.header]
+    at = next((at for at, name in enumerate(names) if name in ("NAME", "NAMES", *labels.OWNERS)), None)
+    role = next((at for at, name in enumerate(names) if name in ("RELATIONSHIP", "ROLE")), None)
+    if at is None or not (_is_of_owners(section.title) or role is not None) or _is_of_sales(section.title):
+        return section
+    rows = [row for row in section.rows if len(row) == len(names) and row[at]]
+    rows = [row for row in rows if role is None or "owner" in row[role].lower()]
+    if not rows:
+        return section
+    meant = {at: "OWNER"} | {
+        place: _OWNERS_PLACE.get(name, "MAILINGADDRESS")
+        for place, name in enumerate(names)
+        if name in ("ADDRESS", *_OWNERS_PLACE, *labels.MAILING) and rows[0][place]
+    }
+    pairs = [(section.header[at], list(dict.fromkeys(row[at] for row in rows)))]
+    pairs += [(section.header[place], [rows[0][place]]) for place in meant if place != at]
+    means = {section.header[place]: label for place, label in meant.items()}
+    return replace(section, pairs=[*section.pairs, *pairs], header=[], rows=[], means={**means, **section.means})
 
 
 def _with_places(section: Section) -> Section:
