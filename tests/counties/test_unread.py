@@ -128,3 +128,13 @@ def test_an_amount_or_a_day_of_a_bill_that_cannot_be_read_is_kept_with_its_reaso
         "installments.1.due_date": "02/30/2025: there is no such day",
         "installments.1.paid": "see office: it is no number",
     }
+
+
+def test_a_notice_in_place_of_an_address_is_none() -> None:
+    found = of_row(OWNER="DOE JOHN", MAIL_ADDR="CONFIDENTIAL", SITE_ADDR="NOT AVAILABLE")
+    (parcel,) = of_kind(found, Property)
+    assert (parcel.mailing_address, parcel.situs_address) == (None, None)
+    assert parcel.unread["mailing_address"] == "CONFIDENTIAL: it is no address"
+    assert parcel.unread["situs_address"] == "NOT AVAILABLE: it is no address"
+    (parcel,) = of_kind(of_row(OWNER="DOE JOHN", MAIL_ADDR="CONFIDENTIAL WAY 7", SITE_ADDR="1 PRIVATE RD"), Property)
+    assert (parcel.mailing_address, parcel.situs_address) == ("CONFIDENTIAL WAY 7", "1 PRIVATE RD")

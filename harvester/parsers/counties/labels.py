@@ -345,7 +345,7 @@ ASSESSMENT: Mapping[str, tuple[str, ...]] = {
         *_values(_APPRAISED, _IMPROVED),
     ),
     "appraised_value": (
-        *_labels("APPRAISED APPRAISAL"),
+        *_labels("APPRAISED APPRAISAL NETAPPRAISEDVALUE"),
         *_totals(_APPRAISED),
     ),
     "assessed_value": (

@@ -44,7 +44,7 @@ _is_company = re.compile(
 ).search
 
 _is_unit = re.compile(r"(?:apt|unit|ste|suite|floor|bldg|#)\.?\s*#?\s*[\w-]+", re.IGNORECASE).fullmatch
-_is_notice = re.compile(
+is_notice = re.compile(
     r"[*\s\[(<-]*(?:(?:the|this|owners?'?s?|names?|information|records?|data|not|is|are|no|public|various|multiple)\s+)*"
     r"(?:confidential|withheld|redacted|suppressed|restricted|protected|undisclosed|private|unavailable|unlisted"
     r"|not (?:available|shown|public|on file|disclosed|displayed|released)|non-?disclosure|privacy"
@@ -56,6 +56,7 @@ _is_notice = re.compile(
     r"|not (?:shown|displayed|available) online|for privacy reasons|by state statute|exempt from public)\b.*",
     re.IGNORECASE,
 ).fullmatch
+"""Tells a text that stands where a name or an address is kept back: `CONFIDENTIAL`, `please log in`."""
 MAX_LINE = 300
 """Characters of a name; what is longer is a text about something else."""
 
@@ -91,7 +92,7 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
             or (found and _is_of_address(line, below, within=bool(part)))
         ):
             kind, part = Line.MAILING, _START if is_city(line) else _ADDRESS
-        elif len(line) > MAX_LINE or _is_notice(line) or _is_number(line):
+        elif len(line) > MAX_LINE or is_notice(line) or _is_number(line):
             kind = Line.NOTICE
         elif part == _ADDRESS or (part == _AGENT and (_is_box(below) or is_city(below) or _is_below_name(below))):
             kind = Line.MAILING

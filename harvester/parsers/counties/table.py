@@ -16,7 +16,7 @@ from harvester.parsers.counties import values
 from harvester.parsers.counties.addresses import as_box, ends_with_place, is_code, is_place_only, parts_of
 from harvester.parsers.counties.columns import Column, Roles, Source
 from harvester.parsers.counties.drift import Columns
-from harvester.parsers.counties.names import Line, agents_only, care_of, is_city, line_kinds
+from harvester.parsers.counties.names import Line, agents_only, care_of, is_city, is_notice, line_kinds
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -199,7 +199,10 @@ class Layout(Roles):
                 found.labels[field] = _joined(parts)
         if mailing:
             found.labels["mailing_address"] = _joined(mailing)
-            found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
+            if all(is_notice(text) for text, _ in mailing):
+                found.unread["mailing_address"] = f"{mailing[0][0][: values.MAX_SHOWN]}: it is no address"
+            else:
+                found.values["mailing_address"] = ", ".join(text for text, _ in mailing)
         self._tell_use(found)
         for field, (area, unit) in self._with_unit.items():
             if field not in found.values and (values.text(reading.shown(unit)) or "").upper() in _ACRES:
@@ -253,6 +256,9 @@ class Layout(Roles):
         address = " ".join(text for text, _ in lines)
         if address and is_place_only(address):
             found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it names no street"
+        elif address and is_notice(address):
+            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it is no address"
+            found.labels["situs_address"] = _joined(lines)
         elif is_code(address):
             found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it is a code"
             found.labels["situs_address"] = _joined(lines)
