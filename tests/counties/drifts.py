@@ -48,7 +48,7 @@ ESEARCH: Told = [
     ({'class="panel-heading"': 'class="heading"'}, "its page says nothing of it"),
 ]
 PACS: Told = [
-    ({"Property ID:": "Account:"}, "the page of the property lacks: Property ID"),
+    ({"Property ID:": "Account:"}, "lacks 'Property: Property ID'"),
     ({"Address:": "Where:"}, "where it is"),
     ({"Name:": "Holder:"}, "lacks 'Owner"),
     ({'id="valuesDetails"': 'id="x"'}, "lacks 'Values"),
@@ -93,7 +93,7 @@ BEACON: Told = [
 EAGLEWEB: Told = [
     ({">Parcel Number<": ">Folder<"}, "Parcel Number', and has"),
     ({">Owner Name<": ">Whose<"}, "who owns the parcel"),
-    ({">Situs Address<": ">Where<"}, "lacks 'Location: Situs Address', and has"),
+    ({">Situs Address<": ">Where<"}, "where it is"),
     ({">Acres</strong>": ">Hectares</strong>"}, "lacks 'Location: Acres', and has"),
     ({">Actual</b>": ">Actual and Assessed</b>"}, "lacks 'Assessment History: Actual"),
     ({">Legal Class<": ">Use of Land<"}, "lacks 'Assessment History: Legal Class"),
@@ -104,7 +104,7 @@ EAGLEWEB: Told = [
     ({">Tax Year<": ">Period<"}, "lacks 'Tax History, column Tax Year"),
 ]
 PATRIOT: Told = [
-    ({"Property Account Number": "Folder"}, "was asked for, and the card"),
+    ({"Property Account Number": "Folder"}, "lacks 'Parcel: Property Account Number'"),
     ({">Location<": ">Where<"}, "where it is"),
     ({">Owner<": ">Holder<"}, "who owns the parcel"),
     ({">Total Value<": ">Sum<"}, "lacks 'Current Property Assessment: Total Value"),

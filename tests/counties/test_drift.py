@@ -125,10 +125,15 @@ def town() -> Site:
 
 def county_on(platform: str, shown: Callable[[Parcel], str | bytes]) -> Site:
     """A county whose parcels are shown on a page each."""
-    return county_of(shown, lambda page, number: read_page(platform, page, number, f"{SEEN.url}clientdb/", SOURCE))
+    source = SOURCE._replace(platform=platform)
+    return county_of(
+        shown, lambda page, number: read_page(platform, page, number, f"{SEEN.url}clientdb/", source), source
+    )
 
 
-def county_of(shown: Callable[[Parcel], str | bytes], read: Callable[[bytes, str], ParcelPage | None]) -> Site:
+def county_of(
+    shown: Callable[[Parcel], str | bytes], read: Callable[[bytes, str], ParcelPage | None], source: Source = SOURCE
+) -> Site:
     """The same. `read`: a page of a parcel, and the number that was asked for."""
     county = {parcel.parcel_id: shown(parcel) for parcel in county_eagleweb.accounts(2 * PARCELS).parcels}
     pages = {number: page if isinstance(page, str) else page.decode() for number, page in county.items()}
@@ -138,7 +143,7 @@ def county_of(shown: Callable[[Parcel], str | bytes], read: Callable[[bytes, str
         found = read(page, parcel_id)
         if found is None:
             raise ParseError("its page says nothing of it")
-        return signature(found), records_of(found, SOURCE, SEEN)
+        return signature(found), records_of(found, source, SEEN)
 
     return read_half(lambda number, changes: card(changed(pages[number], changes).encode(), number), list(pages))
 
