@@ -272,7 +272,7 @@ def _value(cell: HtmlElement) -> list[str] | None:
 def _first_part(cell: HtmlElement) -> str:
     """The first text in a cell, up to a colon or a blank that keeps words together; such may stand in a known label."""
     shown = next((text for text in cell.itertext() if text.strip()), "")
-    pieces = re.split(r"[:\xa0]", shown.strip())
+    pieces = re.split(r"[:\xa0]", shown.strip()[: 2 * MAX_LABEL])
     begun = (" ".join(" ".join(pieces[:number]).split()) for number in range(len(pieces), 0, -1))
     return next((label for label in begun if labels.plain(label) in _KNOWN), " ".join(pieces[0].split()))
 
