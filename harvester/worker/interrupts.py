@@ -14,7 +14,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from harvester.exceptions import INTERRUPTED, TERMINATED
-from harvester.shutdown import SIGNAL
 
 if TYPE_CHECKING:
     from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -82,6 +81,8 @@ def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: 
 
 def _note_signals(process: "AsyncCrawlerProcess", crawler: "Crawler") -> None:
     """Has a crawl write down which signal asked it to end: Scrapy only logs it."""
+    from harvester.shutdown import SIGNAL  # it loads Scrapy, for which help and completion need not wait
+
     shut_down = process._signal_shutdown
 
     def handle(signum: int, _: Any) -> None:
