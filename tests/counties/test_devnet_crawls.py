@@ -67,8 +67,8 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
         assert reasons["0123"] == "Made-up County has no parcel '0123'; are leading zeros missing?"
-        assert "the page of the parcel lacks: Site Address" in reasons[parcels[0].parcel_id]
-        assert "lacks: Owner" in reasons[parcels[1].parcel_id]
+        assert "does not say where it is; there is" in reasons[parcels[0].parcel_id]
+        assert "who owns the parcel" in reasons[parcels[1].parcel_id]
         assert "lacks: Parcel Number" in reasons[parcels[2].parcel_id]
         wrong = f"the parcel {parcels[3].parcel_id} was asked for, and the page is that of {parcels[4].parcel_id}"
         assert " ".join(wrong.split()) in reasons[parcels[3].parcel_id]

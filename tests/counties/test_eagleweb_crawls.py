@@ -77,7 +77,7 @@ async def test_each_account_address_and_owner_has_a_fate_of_its_own_and_what_is_
             "R7654322": ("done", "no_results"),
         }
         assert items["R7654321"]["reason"] == "Made-up County has no parcel 'R7654321'"
-        assert "the page of the account lacks: Owner" in items[parcels[0].parcel_id]["reason"]
+        assert "does not say who owns the parcel" in items[parcels[0].parcel_id]["reason"]
         assert "the page is that of R0000002" in items[parcels[1].parcel_id]["reason"]
         assert "the search finds the account R0000003" in items[parcels[3].parcel_id]["reason"]
         mongodb.client.drop_database(mongodb.name)

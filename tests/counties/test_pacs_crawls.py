@@ -85,7 +85,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
         assert reasons["999"] == "Made-up County has no parcel '999'; are leading zeros missing?"
         assert f"the property {ids[0]} was asked for, and the page is that of {ids[1]}" in reasons[ids[0]]
         assert "the site is not at" in reasons[ids[1]]
-        assert "lacks: Address" in reasons[ids[3]]
+        assert "does not say where it is" in reasons[ids[3]]
         assert "the site led away to the page of its maintenance" in reasons[ids[4]]
         stored = crawls.documents("properties")
         assert set(stored) == {f"{SITE} {ids[5]}"}

@@ -53,7 +53,7 @@ async def test_each_parcel_has_a_fate_of_its_own_and_none_keeps_the_session_from
             f"{SUMMARY}?AccountNumber={gone}": Answer(404, b"<html>gone</html>", kind="text/html"),
             f"{SUMMARY}?AccountNumber={two}": blocked,
         }.get(path)  # fmt: skip
-        portal.changed = {changed: {b"Total Value": b"Sum"}, other: {other.encode(): one.encode()}}
+        portal.changed = {changed: {b"Value": b"Sum"}, other: {other.encode(): one.encode()}}
         given = ",".join([two, gone, changed, other, "7", one])
         assert await crawls.run("patriot", site=SITE, parcels=given) == LEFT, crawls.said
         fates = {item["key"]: (item["state"], item["outcome"]) for item in crawls.items()}
@@ -67,7 +67,7 @@ async def test_each_parcel_has_a_fate_of_its_own_and_none_keeps_the_session_from
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
         assert reasons["7"].startswith("Made-up County has no parcel '7'")
-        assert "the card of the parcel lacks: Total Value" in reasons[changed]
+        assert "what it is worth" in reasons[changed]
         assert f"the account {other} was asked for, and the card is that of {one}" in reasons[other]
         assert "the site is not at" in reasons[gone]
         assert {row["parcel_id"] for row in crawls.found("properties").values()} == {one}

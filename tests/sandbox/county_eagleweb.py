@@ -133,6 +133,7 @@ def treasurers_truth(county: County, jurisdiction: str) -> dict[str, dict[str, D
             "currency": "USD",
             "market_value": parcel.market,
             "assessed_value": parcel.land,
+            "assessed_land_value": Decimal(1),
         }
         tax = tax_of(parcel)
         for year, paid in ((2024, {"paid": tax}), (2025, {})):
