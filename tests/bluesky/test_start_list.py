@@ -288,7 +288,7 @@ def test_feed_pushes_the_good_lines_and_names_the_bad_ones(place: Place, redis: 
     assert "Line 2, 'not a seed': it is neither a handle" in answer.said
     assert "Line 6, '{}': it has no seeds" in answer.said
     assert "2 entries for bluesky; 2 left out." in answer.said
-    assert redis.lrange(LIST, 0, -1) == ["\ufeffalice.test", '{"seeds": "bob.test", "depth": 2}']
+    assert redis.lrange(LIST, 0, -1) == ["alice.test", '{"seeds": "bob.test", "depth": 2}']
     assert answer.is_for_people(), answer.text
 
 
