@@ -107,6 +107,25 @@ def test_parts_of_a_value_in_rows_are_on_the_bases_above_them() -> None:
     assert (value.assessed_value, value.assessed_land_value, value.assessed_improvement_value) == (42000, 7000, 35000)
 
 
+@pytest.mark.parametrize(
+    ("parts", "land", "improvements"),
+    [
+        ((["Land", "7,000", "20,000"], ["Land", "1,000", "3,000"], ["Building", "34,000", "97,000"]), None, 97000),
+        ((["Land", "7,000", "20,000"], ["Building", "35,000", "60,000"], ["Improvements", "1", "2"]), 20000, None),
+        ((["Land", "7,000", "20,000"], ["Building", "0", "0"], ["Improvements", "1", "2"]), 20000, 2),
+        ((["Land", "7,000", "20,000"], ["Total", "7,000", "20,000"], ["Building", "1", "2"]), None, None),
+    ],
+)
+def test_one_of_several_rows_of_a_part_is_not_its_value(
+    parts: tuple[list[str], ...], land: int | None, improvements: int | None
+) -> None:
+    rows = (*parts, ["Total", "42,000", "120,000"])
+    (value,) = of_kind(
+        found(LOT, OWNER, grid("Summary - Values", ["", "35% Values", "100% Values"], *rows)), Assessment
+    )
+    assert (value.market_land_value, value.market_improvement_value) == (land, improvements)
+
+
 def test_a_lone_line_of_values_without_a_year_is_that_of_the_page() -> None:
     of_now = grid(
         "Current Assessment", ["Appraised Value", "Assessed Value", "Restrict Code"], ["153,210", "9,000", ""]

@@ -500,19 +500,23 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
 
 
 def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) -> Iterator[_Line]:
-    """The values of land and of buildings as one line, where they stand in rows above their total."""
+    """The values of land and of buildings as one line, where they stand in rows above their total.
+
+    Of several rows with amounts of one part none is its value, and below several totals nobody knows whose part it is.
+    """
+    if sum(bool(_is_total(row[0])) for row in section.rows) != 1:
+        return
     cells: dict[str, Any] = {page.id_label: page.parcel_id}
     columns = [Column(page.id_label, meaning=_PARCEL_ID)]
-    if not any(_is_total(row[0]) for row in section.rows):
-        return
-    for row in section.rows:
-        part = _TOTALS.get(labels.plain(row[0]), "")
-        known = _OF_LAND if part == "LANDVALUE" else _OF_BUILDINGS if part == "IMPROVEMENTVALUE" else {}
-        for (label, value), meaning in zip(_named_cells(section.header, row), meanings, strict=False):
-            name = f"{section.title}: {label}, {row[0]}"
-            if meaning.label in known and name not in cells:
-                columns.append(Column(name, meaning=Label(known[meaning.label])))
-                cells[name] = value
+    for part, known in (("LANDVALUE", _OF_LAND), ("IMPROVEMENTVALUE", _OF_BUILDINGS)):
+        rows = [row for row in section.rows if _TOTALS.get(labels.plain(row[0])) == part]
+        rows = [row for row in rows if any(map(values.money, row[1:]))] or rows[:1]
+        for row in rows if len(rows) == 1 else ():
+            for (label, value), meaning in zip(_named_cells(section.header, row), meanings, strict=False):
+                name = f"{section.title}: {label}, {row[0]}"
+                if meaning.label in known and name not in cells:
+                    columns.append(Column(name, meaning=Label(known[meaning.label])))
+                    cells[name] = value
     if len(columns) > 1:
         year = _year(section.title)
         if year or page.tax_year:
