@@ -1,14 +1,12 @@
 """Requests as bytes, without pickle: what comes back from Redis is data, never code.
 
-MessagePack of the request's attributes. Callbacks travel as names of the spider's methods, of those that take an
-answer or a failure. `meta` and `cb_kwargs` may hold what MessagePack knows and tuples; anything else is refused, with
-the place where it stands. Marks that let a request past a check are put on by the process that fetches it, and do not
-travel.
+MessagePack of the request's attributes. Callbacks travel as names (callbacks.py). `meta` and `cb_kwargs` hold what
+values.py knows; anything else is refused, with the place where it stands. Marks that let a request past a check are put
+on by the process that fetches it, and do not travel.
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from types import MethodType
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -16,19 +14,17 @@ from msgspec import Struct
 from scrapy import Request, Spider
 
 from harvester.exceptions import HarvesterError
-from harvester.frontier.callbacks import is_callback
+from harvester.frontier.callbacks import Name, UnknownCallbackError, callback_of, name_of, packages_of
+from harvester.frontier.held import Held, NotHeldError
+from harvester.frontier.values import UnknownValueError, decoder, to_plain
 from harvester.masking import mask
 from harvester.meta import FETCHING_PROCESS_ONLY, ITEMS
 
-_SCALARS = frozenset({str, int, float, bool, bytes, type(None), datetime})
-_TUPLE, _DATETIME = 1, 2
-"""MessagePack extension types: of a tuple, and of a point in time that is not of UTC, which it would change."""
 MOST_SHOWN = 200
 """Characters of an address in a message."""
 MOST_FAULT = 500
 """Characters of what is wrong with a request."""
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """What decoding raises."""
 
 
@@ -54,46 +50,47 @@ class _Wire(Struct, omit_defaults=True, gc=False):
     d: bool = False
     f: list[str] = []
     k: dict[str, Any] = {}
-    cb: str | None = None
-    eb: str | None = None
-
-
-def _load_extension(code: int, data: memoryview) -> Any:
-    if code == _TUPLE:
-        return tuple(_values.decode(data))
-    if code == _DATETIME:
-        return datetime.fromisoformat(bytes(data).decode())
-    raise ValueError(f"an extension of type {code} is unknown")
+    cb: Name | None = None
+    eb: Name | None = None
+    at: tuple[str, int] | None = None
+    """Where the parts are that only one process has."""
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Wire, ext_hook=_load_extension)
-_values = msgspec.msgpack.Decoder(ext_hook=_load_extension)
+_outline = msgspec.msgpack.Decoder(_Wire, ext_hook=lambda _code, _data: None)
+"""Reads a request without the values whose types MessagePack does not know."""
 
 
-def encode(request: Request, spider: Spider, *, most_url: int = 2**31, most_bytes: int = 2**31) -> bytes:
-    """The request as bytes. Raises UnserialisableRequestError that names what cannot be kept."""
+def encode(
+    request: Request, spider: Spider, *, most_url: int = 2**31, most_bytes: int = 2**31, held: Held | None = None
+) -> bytes:
+    """Returns the request as bytes. Raises UnserialisableRequestError that names what cannot be written.
+
+    `held` takes callbacks and values that cannot; without it they are refused.
+    """
     if len(request.url) > most_url:
         raise TooLargeError(f"its address has {len(request.url):,} bytes; HARVESTER_MAX_URL_BYTES allows {most_url:,}")
+    parts = _Parts(spider, held)
     try:
-        encoded = _encoder.encode(
-            _Wire(
-                request.url,
-                None if request.method == "GET" else request.method,
-                list(request.headers.items()),
-                request.body,
-                _plain(request.cookies, "cookies") or None,
-                _plain(request.meta, "meta"),
-                None if request.encoding == "utf-8" else request.encoding,
-                request.priority,
-                request.dont_filter,
-                list(request.flags),
-                _plain(request.cb_kwargs, "cb_kwargs"),
-                _method_name(request.callback, spider, "callback"),
-                _method_name(request.errback, spider, "errback"),
-            )
+        wire = _Wire(
+            request.url,
+            None if request.method == "GET" else request.method,
+            list(request.headers.items()),
+            request.body,
+            to_plain(request.cookies, "cookies") or None,
+            parts.written("meta", request.meta),
+            None if request.encoding == "utf-8" else request.encoding,
+            request.priority,
+            request.dont_filter,
+            list(request.flags),
+            parts.written("cb_kwargs", request.cb_kwargs),
+            parts.named("callback", request.callback),
+            parts.named("errback", request.errback),
         )
-    except (_UnknownError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        if held and parts.unwritten:
+            wire.at = held.put(parts.unwritten)
+        encoded = _encoder.encode(wire)
+    except (UnknownValueError, UnknownCallbackError, TypeError, ValueError, OverflowError, RecursionError) as error:
         shown = mask(request.url, MOST_SHOWN)
         raise UnserialisableRequestError(
             f"<{request.method} {shown}> cannot be kept in the frontier: {str(error)[:MOST_FAULT]}"
@@ -105,13 +102,57 @@ def encode(request: Request, spider: Spider, *, most_url: int = 2**31, most_byte
     return encoded
 
 
-def decode(data: bytes, spider: Spider) -> Request:
-    """The request that was encoded. Raises UnserialisableRequestError when this spider cannot run it."""
+class _Parts:
+    """Writes the parts of a request that spiders fill, and collects what cannot be written."""
+
+    def __init__(self, spider: Spider, held: Held | None) -> None:
+        self._spider = spider
+        self._held = held
+        self.unwritten: dict[str, Any] = {}
+
+    def written(self, name: str, values: dict[Any, Any]) -> dict[Any, Any]:
+        """Returns a dict as MessagePack can encode it, without what is held."""
+        if self._held is None:
+            return to_plain(values, name)  # type: ignore[no-any-return]
+        try:
+            return to_plain(values, name)  # type: ignore[no-any-return]
+        except (UnknownValueError, RecursionError):
+            self.unwritten[name] = dict(values)
+        written = {}
+        for key, value in values.items():
+            with suppress(UnknownValueError, RecursionError):
+                written[key] = to_plain(value, name)
+        return written
+
+    def named(self, role: str, function: Callable[..., Any] | None) -> Name | None:
+        """Returns the name of a function; None when it is held."""
+        try:
+            return name_of(function, self._spider, role)
+        except (UnknownValueError, UnknownCallbackError, RecursionError):
+            if self._held is None:
+                raise
+            self.unwritten[role] = function
+            return None
+
+
+def decode(data: bytes, spider: Spider, held: Held | None = None) -> Request:
+    """Returns the request that was encoded. Raises UnserialisableRequestError when this spider cannot run it.
+
+    `held` is what the process holds that encoded it.
+    """
     try:
-        wire = _decoder.decode(data)
-    except _UNREADABLE as error:
+        wire = decoder(_Wire, packages_of(spider)).decode(data)
+    except (*_UNREADABLE, ImportError) as error:
         raise UnserialisableRequestError(f"A request in the frontier cannot be read: {error}.") from None
-    callback, errback = _method(wire.cb, spider, wire.u), _method(wire.eb, spider, wire.u)
+    try:
+        parts = (held or Held()).take(wire.at) if wire.at else {}
+    except NotHeldError as error:
+        raise UnserialisableRequestError(f"{wire.u} cannot be asked for: {error}.") from None
+    try:
+        callback = parts.get("callback") or callback_of(wire.cb, spider)
+        errback = parts.get("errback") or callback_of(wire.eb, spider)
+    except (UnknownCallbackError, *_UNREADABLE) as error:
+        raise UnserialisableRequestError(f"{wire.u} in the frontier wants {error}. Was the spider changed?") from None
     try:
         request = Request(
             wire.u,
@@ -126,12 +167,12 @@ def decode(data: bytes, spider: Spider) -> Request:
             priority=wire.p,
             dont_filter=wire.d,
             flags=wire.f,
-            cb_kwargs=wire.k,
+            cb_kwargs=parts.get("cb_kwargs", wire.k),
         )
     except (ValueError, TypeError, LookupError) as error:
         raise UnserialisableRequestError(f"A request in the frontier is none: {error}.") from None
     request.meta.clear()
-    request.meta.update(wire.t)
+    request.meta.update(wire.t | parts.get("meta", {}))
     if not FETCHING_PROCESS_ONLY.isdisjoint(wire.t):
         for mark in FETCHING_PROCESS_ONLY:
             request.meta.pop(mark, None)
@@ -141,7 +182,7 @@ def decode(data: bytes, spider: Spider) -> Request:
 def has_items(data: bytes) -> bool:
     """Whether the request that was encoded belongs to job items."""
     try:
-        return ITEMS in _decoder.decode(data).t
+        return ITEMS in _outline.decode(data).t
     except _UNREADABLE:
         return False
 
@@ -149,71 +190,7 @@ def has_items(data: bytes) -> bool:
 def address_of(data: bytes) -> tuple[str, int]:
     """URL and priority of the request that was encoded."""
     try:
-        wire = _decoder.decode(data)
+        wire = _outline.decode(data)
     except _UNREADABLE:
         return "", 0
     return wire.u, wire.p
-
-
-class _UnknownError(Exception):
-    """What cannot be kept, and where it stands."""
-
-
-def _plain(value: Any, where: str) -> Any:
-    kind = type(value)
-    if kind in _SCALARS:
-        if kind is int and not _SMALLEST <= value <= _LARGEST:
-            raise _UnknownError(f"{where} is an integer of more than 64 bits")
-        if kind is datetime and value.tzinfo is not UTC:
-            return msgspec.msgpack.Ext(_DATETIME, value.isoformat().encode())
-        return value
-    if isinstance(value, str):
-        return str(value)  # of a class of its own, like the texts of links
-    if isinstance(value, dict) and kind.__getitem__ is dict.__getitem__:  # others look keys up otherwise, as headers do
-        for key in value:
-            if not isinstance(key, (str, int, bytes)):
-                raise _UnknownError(f"{where} has the key {key!r}; keys are texts, numbers or bytes")
-        return {key: _plain(each, f"{where}[{key!r}]") for key, each in value.items()}
-    if kind is list:
-        return [_plain(each, f"{where}[{index}]") for index, each in enumerate(value)]
-    if kind is tuple:
-        items = [_plain(each, f"{where}[{index}]") for index, each in enumerate(value)]
-        return msgspec.msgpack.Ext(_TUPLE, _encoder.encode(items))
-    raise _UnknownError(
-        f"{where} is {_article(kind.__name__)}, which cannot be written to Redis."
-        " Put texts, numbers, lists and dicts there, and build the object in the callback"
-    )
-
-
-def _method_name(function: Callable[..., Any] | None, spider: Spider, role: str) -> str | None:
-    if function is None:
-        return None
-    if isinstance(function, MethodType) and function.__self__ is spider:
-        own = function.__func__.__name__
-        private = (f"_{kind.__name__.lstrip('_')}{own}" for kind in type(spider).__mro__)  # of `__parse` in a class
-        name = next((each for each in (own, *private) if getattr(spider, each, None) == function), None)
-        if name is not None:
-            if is_callback(type(spider), name):
-                return name
-            raise _UnknownError(
-                f"its {role}, {name}, does not say that it is one. Call its first argument `response`, or `failure`"
-            )
-    raise _UnknownError(
-        f"its {role}, {function!r}, is no method of the spider {spider.name}."
-        " Give a method, and what it needs to know in cb_kwargs"
-    )
-
-
-def _method(name: str | None, spider: Spider, url: str) -> Callable[..., Any] | None:
-    if name is None:
-        return None
-    if not is_callback(type(spider), name):
-        raise UnserialisableRequestError(
-            f"{url} in the frontier wants the method {name!r}, which {spider.name} has not as a callback."
-            " Was the spider changed?"
-        )
-    return getattr(spider, name)  # type: ignore[no-any-return]
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -36,6 +36,7 @@ from harvester.frontier.client import PER_SITE, FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
 from harvester.frontier.feeding import Feeding
+from harvester.frontier.held import Held
 from harvester.frontier.holder import FrontierHolder
 from harvester.frontier.in_flight import InFlight, WatchedErrback, fresh
 from harvester.frontier.keys import is_filtered
@@ -102,6 +103,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
+        self._held: Held | None = None
         self.worker = own_name()
 
     @classmethod
@@ -122,6 +124,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         assert self._crawler.request_fingerprinter
         self._fingerprint = self._crawler.request_fingerprinter.fingerprint
         self._redis = connect(config)
+        self._held = Held() if self._is_single else None
         is_fed = hasattr(self.spider, "requests_of")
         self.waits_for = "" if is_fed else self.waits_for
         self._record = None if is_fed else self._crawler.get_extension(FrontierRecord)
@@ -165,9 +168,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     @property
     def _may_begin_anew(self) -> bool:
         """Whether this is a crawl that somebody started, neither one of several workers nor one that is fed."""
-        settings = self._crawler.settings
+        return self._is_single and not self._crawler.settings.getbool("SCHEDULER_PERSIST")
+
+    @property
+    def _is_single(self) -> bool:
         is_fed = hasattr(self.spider, "requests_of") or isinstance(self.spider, RedisMixin)
-        return not (is_fed or "HARVESTER_WORKER" in settings or settings.getbool("SCHEDULER_PERSIST"))
+        return not is_fed and "HARVESTER_WORKER" not in self._crawler.settings
 
     def close(self, reason: str) -> "Deferred[None]":
         return deferred_from_coro(self._close())
@@ -217,14 +223,14 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._crawler.stats.set_value(EXIT_CODE, FrontierLost.exit_code)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Never waits. False: it is too large. Raises UnserialisableRequestError for a new request."""
+        """Never waits. False: it is refused."""
         lease = self._leases.get(request.meta.get(LEASE, ""))
         if lease is None or lease.moved:
             try:
                 push = self._prepared.pop(request, None)
                 self._client.push(push or self._push(request))
-            except TooLargeError as error:
-                self.note_too_large(request, error)
+            except UnserialisableRequestError as error:
+                self.note_refused(request, error)
                 return False
         else:
             lease.moved = True
@@ -236,7 +242,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def next_request(self) -> Request | None:
         while (leased := self._client.take()) is not None:
             try:
-                request = decode(leased.payload, self.spider)
+                request = decode(leased.payload, self.spider, self._held)
             except UnserialisableRequestError as error:
                 self._client.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
@@ -313,13 +319,13 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def prepare(self, request: Request, lease: InFlight | None = None, *, rooted: bool = False) -> None:
         """To be called with a request that a callback yields, and the lease of its page; `rooted`: a start request.
 
-        Raises TooLargeError, UnserialisableRequestError.
+        Raises UnserialisableRequestError.
         """
         self._prepared[request] = self._push(request, lease.items if lease else (), rooted=rooted)
 
     def _prepare_follow_up(self, request: Request, lease: InFlight) -> None:
         """The same for one that an errback yields."""
-        with suppress(TooLargeError):  # refused, and counted, when it is queued
+        with suppress(UnserialisableRequestError):  # refused, and counted, when it is queued
             self.prepare(request, lease)
 
     def _push(self, request: Request, items: tuple[ItemRef, ...] = (), *, rooted: bool = True) -> Push:
@@ -345,16 +351,28 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             items=items,
         )
 
-    def note_too_large(self, request: Request, error: TooLargeError) -> None:
-        """Counts a request that is refused; the log names the first."""
+    def note_refused(self, request: Request, error: UnserialisableRequestError) -> None:
+        """Counts a request that cannot be queued; the log names the first."""
+        name = "too_large" if isinstance(error, TooLargeError) else "unserialisable"
+        self._note_first(f"harvester/frontier/{name}", f"{mask(request.url, MOST_SHOWN)} is not asked for: {error}.")
+
+    def _note_first(self, stat: str, said: str) -> None:
         stats = self._crawler.stats
-        stats.inc_value("harvester/frontier/too_large")
-        if stats.get_value("harvester/frontier/too_large") == 1:
-            logger.warning("%.200s is not asked for: %s. Its like are only counted", request.url, error)
+        stats.inc_value(stat)
+        if stats.get_value(stat) == 1:
+            logger.warning("%s Its like are only counted", said)
 
     def _encode(self, request: Request) -> bytes:
         config = self._config
-        return encode(request, self.spider, most_url=config.max_url_bytes, most_bytes=config.max_request_kb * 1024)
+        most_url, most_bytes = config.max_url_bytes, config.max_request_kb * 1024
+        try:
+            return encode(request, self.spider, most_url=most_url, most_bytes=most_bytes)
+        except UnserialisableRequestError as error:
+            if self._held is None or isinstance(error, TooLargeError):
+                raise
+            encoded = encode(request, self.spider, most_url=most_url, most_bytes=most_bytes, held=self._held)
+            self._note_first("harvester/frontier/held", f"Not kept if this process dies: {error}.")
+            return encoded
 
     def _successor(self, request: Request, lease: str) -> Requeue | Dead:
         """The same work as another request: a retry says why in its meta, a redirect does not.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any, Self
 
 from scrapy import Request
@@ -10,16 +11,14 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
-from harvester.exceptions import FAULT, PageFailed, ParseError
+from harvester.exceptions import PageFailed, ParseError
 from harvester.frontier.attempts import attempts_of
-from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
+from harvester.frontier.codec import UnserialisableRequestError
 from harvester.frontier.in_flight import InFlight, apart
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
 from harvester.middlewares.identities import end_chain
 from harvester.outcomes import Outcome, Verdict
-from harvester.outcomes.evidence import without_secrets
-from harvester.shutdown import end
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ MOST_SHOWN = 200
 """Characters of an address."""
 
 MOST_WRITTEN = 100
-"""Requests of a page that are too large and are written to the rejects. Further ones are only counted."""
+"""Requests of a page that cannot be queued and are written to the rejects. Further ones are only counted."""
 MOST_KEPT = 1000
 """Characters of their addresses."""
 
@@ -35,8 +34,8 @@ MOST_KEPT = 1000
 class LeaseMiddleware:
     """Nearest the engine: a callback counts as exhausted when all that it yielded has passed the other middlewares.
 
-    A callback that yields faster than the frontier takes waits here, so that memory stays flat. A request that is too
-    large costs only itself: it is rejected, and the rest of the page goes its way.
+    A callback that yields faster than the frontier takes waits here, so that memory stays flat. A request that
+    cannot be queued costs only itself: it is rejected, and the rest of the page goes its way.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -52,16 +51,8 @@ class LeaseMiddleware:
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for output in start:
             if isinstance(output, Request):
-                try:
+                with suppress(UnserialisableRequestError):  # the scheduler refuses it, and the others go on
                     self._scheduler.prepare(output, rooted=True)
-                except TooLargeError:
-                    pass  # the scheduler refuses it, and the others go on
-                except UnserialisableRequestError as error:
-                    url = without_secrets(output.url)[:MOST_SHOWN]
-                    said = f"The start request {url} cannot be kept, so the run ends: {error}"
-                    logger.error("%s", said)  # noqa: TRY400
-                    end(self._crawler, "program_error", exit_code=FAULT, said=said)
-                    return
                 await self._scheduler.room()
             yield output
 
@@ -74,9 +65,9 @@ class LeaseMiddleware:
                     output = apart(output)
                     try:
                         self._scheduler.prepare(output, lease)
-                    except TooLargeError as error:
+                    except UnserialisableRequestError as error:
                         refused += 1
-                        self._scheduler.note_too_large(output, error)
+                        self._scheduler.note_refused(output, error)
                         if refused <= MOST_WRITTEN:
                             yield _rejected(output, error, response)
                         continue
@@ -119,6 +110,6 @@ class LeaseMiddleware:
         return scheduler
 
 
-def _rejected(request: Request, error: TooLargeError, response: Response) -> Batch:
+def _rejected(request: Request, error: UnserialisableRequestError, response: Response) -> Batch:
     url = request.url[:MOST_KEPT]
     return Batch([], (Reject(LINK, str(error), url, b"", response.url[:MOST_KEPT]),))

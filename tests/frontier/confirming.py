@@ -90,8 +90,6 @@ class Confirming(Spider):
         url = failure.request.url  # type: ignore[attr-defined]
         name = url.removeprefix(self.site + "/")
         yield Batch([self._row(name, url, "missing")])
-        if name == "missing-unserialisable":
-            yield Request(self.site + "/never", callback=print)
 
     def _row(self, name: str, url: str, part: str, **fields: Any) -> Row:
         noise = json.dumps(Random(f"{name} {part!r}").randbytes(2000).hex()).encode()

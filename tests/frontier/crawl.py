@@ -109,13 +109,13 @@ class Fates(Spider):
         raise KeyError("owner")
 
     def on_unserialisable(self, response: Response) -> Iterator[Any]:
-        yield Request(f"{self.site}/never", callback=print)
+        yield self.ask("/linked?from=unserialisable", callback=lambda response: self.parse(response))
 
     def on_unserialisable_meta(self, response: Response) -> Iterator[Any]:
-        yield self.ask("/never", meta={"page": {"seen": {1, 2}}})
+        yield self.ask("/linked?from=unserialisable-meta", meta={"page": {"seen": object()}})
 
-    def on_keeps_what_no_retry_can(self, response: Response) -> None:
-        response.meta["seen"] = {1, 2}
+    def on_holds_what_it_retries_with(self, response: Response) -> None:
+        response.meta["seen"] = object()
         raise PageFailed("server_error", "try it again")
 
     def on_too_large(self, response: Response) -> Iterator[Any]:

@@ -47,12 +47,11 @@ FATES = {
     "/missing-swallowed": ("dead", f"1 of 1 records {LOST}"),
     "/raises": ("dead", "KeyError: 'owner' (confirming.py:"),
     "/cancels": ("dead", "CancelledError"),
-    "/missing-unserialisable": ("dead", "its callback"),
 }
 """Path -> state, and what its reason says."""
 ALL = ("fine", "rebuilds", "repeats", "recovers")
 TWO = ("number", "no-text", "unheard-of", "breaks-a-rule")
-MISSING = ("missing-stored", "missing-unserialisable")
+MISSING = ("missing-stored",)
 REJECTED = {
     ("item", "", "seen in another county"),
     ("row", "breaks-a-rule c", "item_count is negative"),

@@ -59,9 +59,9 @@ FATES: dict[str, tuple[str, str, str]] = {
     "/breaks": ("dead", "network", ""),
     "/raises": ("dead", "invalid", "KeyError: 'owner' (crawl.py:"),
     "/raises-midway": ("dead", "invalid", "KeyError: 'owner' (crawl.py:"),
-    "/unserialisable": ("dead", "invalid", "its callback"),
-    "/unserialisable-meta": ("dead", "invalid", "meta['page']['seen'] is a set"),
-    "/keeps-what-no-retry-can": ("dead", "invalid", "meta['seen'] is a set"),
+    "/unserialisable": ("done", "ok", ""),
+    "/unserialisable-meta": ("done", "ok", ""),
+    "/holds-what-it-retries-with": ("dead", "server_error", "try it again"),
     "/item-dropped": ("done", "ok", ""),
     "/item-fails": ("dead", "invalid", "ValueError: no room for it (crawl.py:"),
     "/ignored": ("skipped", "policy_denied", "not on a Sunday"),
@@ -69,6 +69,7 @@ FATES: dict[str, tuple[str, str, str]] = {
 """Path -> state, outcome, what the reason says."""
 
 LINKED = {"links": 1, "copies": 1, "unfiltered": 2, "redirect": 1, "raises-midway": 1, "errback": 1}
+LINKED |= {"unserialisable": 1, "unserialisable-meta": 1}
 """What was followed -> how often it must be asked for."""
 
 
@@ -286,6 +287,19 @@ async def test_a_crawl_that_was_finished_begins_anew_unless_somebody_is_at_work(
     assert (joined.items, worker.items) == ([], [])
 
 
+async def test_in_a_worker_a_request_that_cannot_be_kept_costs_only_itself(
+    frontier: Frontier, tmp_path: Path, redis_url: str
+) -> None:
+    async with Page() as site:
+        worker = await crawl(
+            tmp_path, frontier.spider, site.url, "/unserialisable-meta", "/lambda", "/links", HARVESTER_WORKER=1
+        )
+        assert (site.count("/lambda"), site.count("/linked?from=unserialisable-meta")) == (0, 0)
+        assert site.count("/linked?from=links") == 1
+    assert worker.reason == "finished"
+    assert worker.stats["harvester/frontier/unserialisable"] == 2
+
+
 class Held(Page):
     """Answers `/busy` only when all others are in the frontier, and those that came after it only when they are let."""
 
@@ -328,12 +342,12 @@ async def test_requests_wait_in_the_frontier_while_their_site_wants_to_be_left_a
     assert (after.balanced, after.done, after.retried) == (True, len(paths), 1)
 
 
-async def test_a_start_request_that_cannot_be_kept_ends_the_run_at_once_and_is_named(
+async def test_a_start_request_that_cannot_be_kept_runs_in_the_process_that_made_it(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARVESTER_REDIS_URL", redis_url)
-    monkeypatch.setenv("HARVESTER_IDLE_SECONDS", "-1")
-    crawled = await crawl(tmp_path, f"test-{uuid4().hex[:12]}", "http://site.example", "/lambda", "/never")
-    assert (crawled.reason, crawled.stats["harvester/exit_code"]) == ("program_error", 1)
-    assert "The start request http://site.example/lambda cannot be kept, so the run ends: " in crawled.log
-    assert "Traceback" not in crawled.log
+    async with Site({"/lambda": [Answer(200, b"x")], "/fine": [Answer(200, b"x")]}) as site:
+        crawled = await crawl(tmp_path, f"test-{uuid4().hex[:12]}", site.url, "/lambda", "/fine")
+        assert (site.count("/lambda"), site.count("/fine")) == (1, 1)
+    assert crawled.reason == "finished"
+    assert crawled.stats["harvester/frontier/held"] == 1
