@@ -103,6 +103,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
+    app.state.parameters = {}
     problems.handle(app)
     app.include_router(health.router)
     app.include_router(metrics_router, responses=USUAL)

@@ -3,19 +3,21 @@
 from collections import Counter
 from typing import Any
 
+from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 
 from harvester.control.problems import Fault, Problem
 from harvester.validation import did_you_mean
 
-Known = dict[str, dict[str, bool]]
-"""Id of an operation -> its query parameters, each with whether it may be given several times."""
+Known = dict[str, bool]
+"""Query parameters of a route, each with whether it may be given several times."""
 
 
 async def check_parameters(request: Request) -> None:
     """Raises Problem for a query parameter that the route does not know, or that is given twice in place of once."""
-    route: Any = request.scope["route"]
-    known = _known(request)[str(route.operation_id)]
+    if not request.query_params:
+        return
+    known = _known(request)
     faults = [
         Fault(f"/query/{name}", _fault(name, known))
         for name, times in Counter(name for name, _ in request.query_params.multi_items()).items()
@@ -26,7 +28,7 @@ async def check_parameters(request: Request) -> None:
         raise Problem(422, "invalid", said, errors=faults)
 
 
-def _fault(name: str, known: dict[str, bool]) -> str:
+def _fault(name: str, known: Known) -> str:
     if name in known:
         return "it is given several times, and means one thing"
     near = did_you_mean(name, known) or (f"; there is {', '.join(known)}" if known else "; this route has none")
@@ -34,20 +36,18 @@ def _fault(name: str, known: dict[str, bool]) -> str:
 
 
 def _known(request: Request) -> Known:
-    """Of all routes of the app, as its OpenAPI document has them."""
-    state = request.app.state
-    if not hasattr(state, "parameters"):
-        operations = [each for path in request.app.openapi()["paths"].values() for each in path.values()]
-        state.parameters = {
-            each["operationId"]: {
-                parameter["name"]: _takes_several(parameter["schema"])
-                for parameter in each.get("parameters", ())
-                if parameter["in"] == "query"
-            }
-            for each in operations
-        }
-    found: Known = state.parameters
-    return found
+    """Returns those of the route, as its OpenAPI document has them: of one route, since all take a second."""
+    route: Any = request.scope["route"]
+    made: dict[str, Known] = request.app.state.parameters
+    if route.operation_id not in made:
+        paths = get_openapi(title="", version="", routes=[route])["paths"]
+        described = [each for path in paths.values() for operation in path.values() for each in _parameters(operation)]
+        made[route.operation_id] = {each["name"]: _takes_several(each["schema"]) for each in described}
+    return made[route.operation_id]
+
+
+def _parameters(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each for each in operation.get("parameters", ()) if each["in"] == "query"]
 
 
 def _takes_several(schema: dict[str, Any]) -> bool:
