@@ -126,6 +126,29 @@ def test_one_of_several_rows_of_a_part_is_not_its_value(
     assert (value.market_land_value, value.market_improvement_value) == (land, improvements)
 
 
+@pytest.mark.parametrize(
+    ("shown", "land", "improvements"),
+    [
+        ([("Land", "1,000"), ("Building", "35,000"), ("Improvements", "7,000")], 1000, None),
+        ([("Land", "1,000"), ("Land", "9"), ("Building", "35,000")], None, 35000),
+        ([("Land", "1,000"), ("Building", "35,000"), ("Improvements", "0")], 1000, 35000),
+        ([("Land", "1,000"), ("Building", "35,000"), ("Improvements", "35,000")], 1000, 35000),
+    ],
+)
+def test_of_two_amounts_of_one_meaning_in_a_section_neither_is_taken(
+    shown: list[tuple[str, str]], land: int | None, improvements: int | None
+) -> None:
+    title, parts = "Market Value", [*shown, ("Total", "43,000")]
+    beside = pairs(title, ("Tax Year", "2025"), *parts)
+    above = grid(title, ["Tax Year", *(label for label, _ in parts)], ["2025", *(amount for _, amount in parts)])
+    for section in (beside, above):
+        (value,) = of_kind(found(LOT, OWNER, section), Assessment)
+        assert (value.tax_year, value.market_value) == (2025, 43000)
+        assert (value.market_land_value, value.market_improvement_value) == (land, improvements)
+        withheld = {name for name in value.unread if name.startswith("market")}
+        assert len(withheld) == (land, improvements).count(None)
+
+
 def test_a_lone_line_of_values_without_a_year_is_that_of_the_page() -> None:
     of_now = grid(
         "Current Assessment", ["Appraised Value", "Assessed Value", "Restrict Code"], ["153,210", "9,000", ""]

@@ -285,11 +285,13 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     _note_labels(page, found)
     unread: dict[str, str] = {}
     left: dict[str, UnreadLabel] = {}
+    at_sides = next((record.tax_year for record in found.records if isinstance(record, Assessment)), None)
     for section in page.sections:
         lines = list(_above(section, page))
         if lines:
             _forget(found, section.title, section.header)
-        for row in lines:
+        pairs = [(label, " ".join(said), _meaning(section, label)) for label, said in section.pairs]
+        for row in (*lines, *_repeated(section, pairs, at_sides, page)):
             part = layout_of(tuple(row.columns), source)
             rows = Rows()
             is_transfer = bool(_is_of_sales(section.title))
@@ -487,7 +489,8 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
             continue  # parts of the total
         cells: dict[str, Any] = {page.id_label: page.parcel_id}
         columns = [Column(page.id_label, meaning=_PARCEL_ID)]
-        for (label, value), meaning in zip(_named_cells(section.header, row), meanings, strict=False):
+        said = [(*cell, meaning) for cell, meaning in zip(_named_cells(section.header, row), meanings, strict=False)]
+        for label, value, meaning in said:
             name = f"{section.title}: {label}"
             if name not in cells:
                 columns.append(Column(name, meaning=meaning))
@@ -497,6 +500,26 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
             columns.append(Column("year", meaning=Label("TAXYEAR")))
             cells["year"] = year[0] if year else str(page.tax_year)
         yield _Line(columns, cells)
+        named = next((value for _, value, meaning in said if meaning.label in labels.PROPERTY["tax_year"]), None)
+        yield from _repeated(section, said, values.year(named or cells.get("year")), page)
+
+
+def _repeated(
+    section: Section, said: Iterable[tuple[str, str, Label]], year: int | None, page: ParcelPage
+) -> Iterator[_Line]:
+    """Each further amount of what another label says, too: where they differ, neither is taken.
+
+    A page that has buildings and improvements shows two parts of what is improved. An amount of 0 adds nothing.
+    """
+    known: set[Label] = set()
+    for label, value, meaning in said:
+        if meaning in known and values.money(value):
+            name = f"{section.title}: {label}"
+            of_year = [Column("year", meaning=Label("TAXYEAR"))] if year else []
+            columns = [Column(page.id_label, meaning=_PARCEL_ID), Column(name, meaning=meaning), *of_year]
+            yield _Line(columns, {page.id_label: page.parcel_id, name: value, "year": str(year or "")})
+        elif meaning.label in _VALUES:
+            known.add(meaning)
 
 
 def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) -> Iterator[_Line]:
