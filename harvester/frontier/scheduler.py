@@ -319,7 +319,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def prepare(self, request: Request, lease: InFlight | None = None, *, rooted: bool = False) -> None:
         """To be called with a request that a callback yields, and the lease of its page; `rooted`: a start request.
 
-        Raises UnserialisableRequestError.
+        Raises UnserialisableRequestError, and ValueError when it is to belong to items to which its page does not.
         """
         self._prepared[request] = self._push(request, lease.items if lease else (), rooted=rooted)
 
@@ -334,7 +334,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         names = request.meta.pop(ITEMS_OF, None)
         if names is not None:
             if not {item.id for item in items}.issuperset(names):
-                raise UnserialisableRequestError(f"<{request.url}> cannot belong to {names}: what led to it does not")
+                raise ValueError(f"<{request.url}> cannot belong to {names}: what led to it does not")
             items = tuple(item for item in items if item.id in names)
         if items:
             request.meta.update({ITEMS: [list(item) for item in items], JOB: items[0].job})
