@@ -145,7 +145,7 @@ def decode(data: bytes, spider: Spider, held: Held | None = None) -> Request:
     except (*_UNREADABLE, ImportError) as error:
         raise UnserialisableRequestError(f"A request in the frontier cannot be read: {error}.") from None
     try:
-        parts = (held or Held()).take(wire.at) if wire.at else {}
+        parts = (held or Held()).get(wire.at) if wire.at else {}
     except NotHeldError as error:
         raise UnserialisableRequestError(f"{wire.u} cannot be asked for: {error}.") from None
     try:

@@ -23,9 +23,9 @@ class Held:
         self._parts[number] = parts
         return self._process, number
 
-    def take(self, place: tuple[str, int]) -> dict[str, Any]:
-        """Returns what was put there, and lets go of it. Raises NotHeldError."""
+    def get(self, place: tuple[str, int]) -> dict[str, Any]:
+        """Returns what was put there. It stays, since a request that is parked comes again. Raises NotHeldError."""
         process, number = place
         if process != self._process or number not in self._parts:
             raise NotHeldError("what it needs was only in the process that made the request, which has ended")
-        return self._parts.pop(number)
+        return self._parts[number]

@@ -162,7 +162,7 @@ def test_what_is_forged_is_refused_and_no_other_error(fields: dict[str, Any]) ->
         decode(forged(**fields), RICH)
 
 
-def test_what_only_one_process_has_is_there_once_and_nowhere_else() -> None:
+def test_what_only_one_process_has_is_found_there_and_nowhere_else() -> None:
     here, elsewhere, kept = Held(), Held(), {"open": object(), "depth": 3}
     callback: Callable[..., Any] = lambda response: 7  # noqa: E731
     request = Request(URL, callback, meta=dict(kept), cb_kwargs={"a": print}, priority=2)
@@ -172,7 +172,6 @@ def test_what_only_one_process_has_is_there_once_and_nowhere_else() -> None:
         decode(data, SPIDER, elsewhere)
     with pytest.raises(UnserialisableRequestError, match="only in the process that made the request"):
         decode(data, SPIDER)
-    back = decode(data, SPIDER, here)
-    assert (back.callback, back.meta, back.cb_kwargs) == (request.callback, kept, {"a": print})
-    with pytest.raises(UnserialisableRequestError):
-        decode(data, SPIDER, here)
+    for _ in range(2):  # once more when it was parked, or given to this process again
+        back = decode(data, SPIDER, here)
+        assert (back.callback, back.meta, back.cb_kwargs) == (request.callback, kept, {"a": print})
