@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from harvester.exceptions import TooCostlyError
 
 MAX_SEARCH_S = 0.2
-"""Of one pattern in one text. A usual search of 20,000 characters takes less than a hundredth."""
+"""Seconds that one search may take. A usual search in 20,000 characters takes less than 0.01."""
 MAX_SHOWN = 100
 """Characters of a pattern in a message."""
 
@@ -54,4 +54,4 @@ def _check(pattern: str) -> str:
 
 
 Expression = Annotated[str, AfterValidator(_check)]
-"""A regular expression in a file of a user's."""
+"""A field for a regular expression that a user writes."""

@@ -38,12 +38,12 @@ def read_frame(stream: IO[bytes]) -> tuple[Any, int]:
 
 
 def dumps_in_parts(value: Any, send_part: Callable[[list[Any]], None]) -> bytes:
-    """Pickles a value without its long lists, and calls `send_part` with each part of these lists."""
+    """Pickles a value without its long lists. Calls `send_part` with each part of a list."""
     return _InParts(BytesIO(), send_part).dumped(value)
 
 
 def loads_in_parts(pickled: bytes, parts: list[Any]) -> Any:
-    """Returns the value. `parts` holds the items of its long lists, in the order in which they were sent."""
+    """Returns the value. `parts` holds the items that were sent, in their order."""
     return _FromParts(BytesIO(pickled), parts).load()
 
 

@@ -16,14 +16,14 @@ from harvester.bounded.frames import ITEM, PART, RAISED, loads_in_parts, read_fr
 from harvester.exceptions import NoProcessError, TooCostlyError
 
 LOOK_S = 0.02
-"""Pause between two checks of the process. A call may exceed its bounds by what it uses in one pause."""
+"""Seconds between two checks of the process."""
 MAX_START_S = 120.0
 """For the imports of a function; on a machine that is busy they take long."""
 _MB = 1 << 20
 
 
 class Bounds(NamedTuple):
-    """The limits of one call."""
+    """Limits for one call."""
 
     cpu_s: float
     """Seconds of CPU time. Waiting for the CPU does not count."""
@@ -116,7 +116,7 @@ class BoundedProcess:
             self.close()
         if self._process is None:
             try:
-                self._process = start_child("harvester.bounded.child", self._files)
+                self._process = _start_child(self._files)
             except OSError as error:
                 raise NoProcessError(f"no process to read it can be started here: {error.strerror}") from None
         return self._process
@@ -205,16 +205,13 @@ def _death_of(process: "subprocess.Popen[bytes]") -> str:
     return "the process that reads it says nothing that can be understood"
 
 
-def start_child(module: str, files: Sequence[int] = ()) -> "subprocess.Popen[bytes]":
-    """Starts `python -m MODULE` with pipes to its standard input and output. Raises OSError.
-
-    `files`: descriptors of open files, which the process has under the same numbers.
-    """
+def _start_child(files: Sequence[int]) -> "subprocess.Popen[bytes]":
+    """Starts the process with pipes to its standard input and output. Raises OSError."""
     environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # and none of our secrets
     if os.name == "nt":
         environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]  # Python does not start without it
     return subprocess.Popen(
-        [sys.executable, "-m", module],
+        [sys.executable, "-m", "harvester.bounded.child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # what libraries say of damage

@@ -14,10 +14,9 @@ QUICK = Bounds(cpu_s=1.0, memory_mb=64, result_mb=16, silence_s=30.0)
 SLOW = Bounds(cpu_s=20.0, memory_mb=256, result_mb=64, silence_s=120.0)
 """Of the second."""
 MAX_WAITING_BYTES = 96 << 20
-"""What waits to be read, or is being read: beyond that nobody should fetch more."""
+"""Bytes that may wait to be parsed, or are being parsed, before fetching pauses."""
 QUICK_BYTES = 2 << 20
 """What is larger is not tried in the first process."""
-
 
 _END = object()
 
@@ -49,7 +48,7 @@ class BoundedReader:
             return await self._slow.call(self._slow_bounds, function, *arguments)
 
     async def call_within(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The same with other bounds, and not twice."""
+        """Calls the function once, within these bounds."""
         with self._counted(arguments) as size:
             lane = self._quick if size <= QUICK_BYTES else self._slow
             return await lane.call(bounds, function, *arguments)
@@ -75,7 +74,7 @@ class BoundedReader:
             self._has_room.set()
 
     async def items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
-        """Yields what a generator yields, as it comes, from a process of its own; one at a time has its turn."""
+        """Runs a generator in a new process, and yields its items as they come. Calls run one after the other."""
         async with self._turn:
             process, executor = BoundedProcess(), ThreadPoolExecutor(1, "bounded")
             self._streams.add(process)

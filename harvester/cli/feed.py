@@ -61,7 +61,7 @@ def feed_command(
 
 
 def _as_utf8(source: Any) -> BinaryIO:
-    """The same text, whichever Unicode encoding it is in."""
+    """Returns the file as UTF-8, from any Unicode encoding."""
     from harvester.decoding import ReadAsUtf8, certain_encoding
 
     encoding = certain_encoding(source.peek(4))

@@ -36,7 +36,7 @@ def _fault(name: str, known: Known) -> str:
 
 
 def _known(request: Request) -> Known:
-    """Returns those of the route, as its OpenAPI document has them: of one route, since all take a second."""
+    """Returns the route's parameters. Describes only this route: a document with all routes takes a second."""
     route: Any = request.scope["route"]
     made: dict[str, Known] = request.app.state.parameters
     if route.operation_id not in made:

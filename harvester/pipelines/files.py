@@ -215,9 +215,7 @@ class RecordFilesPipeline(ImagesPipeline):
         source = _before(known, record, "media_sources").get(media.slot)
         whole = "problem" not in _before(known, record, "media_contents").get(media.slot, ())
         if record.MEDIA_FIXED or (source == media.url and whole):
-            stored = _before(known, record, "media_paths").get(
-                media.slot
-            )  # an older version may have named it otherwise
+            stored = _before(known, record, "media_paths").get(media.slot)  # an older version named files otherwise
             for place in (*places_of(media.path), *([stored] if stored else [])):
                 if await self._is_stored(place):
                     self.crawler.stats.inc_value(f"harvester/{kind.stats}/unchanged")

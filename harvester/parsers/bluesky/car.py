@@ -17,15 +17,15 @@ _CID_PREFIX = b"\x01\x71\x12\x20"
 """Of the identifier of a record or node; the SHA-256 of its block follows."""
 _CID_BYTES = 36
 _PLACE_BITS = 48
-"""Of where a block ends, which stands in one number with where it begins: a large file has a million."""
+"""A block's begin and end are packed into one integer, since a large file has a million blocks."""
 TOGETHER = 500
-"""Records that come together."""
+"""Records in one list."""
 UNREADABLE = b"null"
 """Stands for the value of a record that no library reads, though it is undamaged. Its address is known nevertheless."""
 
 
 def read_repository(body: bytes, did: str, collections: frozenset[str]) -> Iterator[list[RepoRecord]]:
-    """Yields the same, some at a time."""
+    """Yields the records of parse_repository in lists of TOGETHER records."""
     records = parse_repository(body, did, collections)
     while together := list(islice(records, TOGETHER)):
         yield together
