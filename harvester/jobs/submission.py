@@ -7,6 +7,7 @@ is there already stays as it is.
 import asyncio
 import hashlib
 import secrets
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -270,7 +271,10 @@ def refuse_variables(given: Mapping[str, Any]) -> None:
 
 
 class BadLines:
-    """Counts bad lines, keeps the beginnings of the first, and writes all into a file, which `with` closes."""
+    """Counts bad lines, keeps the beginnings of the first, and writes all into a file, which `with` closes.
+
+    A thread may still add lines when `with` has ended, since a thread cannot be cancelled. They are dropped.
+    """
 
     def __init__(self, path: Path | None) -> None:
         """None: no file is written, and all are kept here."""
@@ -280,16 +284,20 @@ class BadLines:
         """None while there is no bad line, or no file."""
         self._path = path
         self._file: BufferedWriter | None = None
+        self._writing = threading.Lock()
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            if self._file:
-                self._file.close()
-        except OSError as error:
-            raise self._failure(error) from None
+        with self._writing:
+            self._closed = True
+            try:
+                if self._file:
+                    self._file.close()
+            except OSError as error:
+                raise self._failure(error) from None
 
     def add(self, line: BadLine) -> None:
         """Raises StorageError, and UsageError when there are too many."""
@@ -301,11 +309,16 @@ class BadLines:
             return
         if len(self.first) < MOST_SHOWN:
             self.first.append(replace(line, text=line.text[:SHOWN]))
+        with self._writing:
+            if not self._closed:
+                self._write(self._path, line)
+
+    def _write(self, path: Path, line: BadLine) -> None:
         try:
             if self._file is None:
-                make_closed(self._path.parent)
-                self._file = self._path.open("ab")
-                self.path = self._path
+                make_closed(path.parent)
+                self._file = path.open("ab")
+                self.path = path
             self._file.write(msgspec.json.encode(asdict(line)) + b"\n")
         except OSError as error:
             raise self._failure(error) from None

@@ -13,6 +13,7 @@ import pytest
 from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.jobs.inputs import MOST_LINE_BYTES, BadLine, Format, Lines, opened
+from harvester.jobs.submission import BadLines
 
 
 def lines_of(data: bytes, name: str = "x.csv", **how: Any) -> Lines:
@@ -477,3 +478,12 @@ def test_no_bytes_make_it_fail(seed: int) -> None:
         except UsageError:
             continue
         assert all(each.key if isinstance(each, Found) else each.reason for each in found)
+
+
+def test_a_line_that_comes_after_the_end_of_its_submission_leaves_no_file_and_nothing_open(tmp_path: Path) -> None:
+    """The thread that reads a submission goes on for a moment when that is cancelled."""
+    bad_lines = BadLines(tmp_path / "bad-lines.jsonl")
+    with bad_lines:
+        pass
+    bad_lines.add(BadLine(1, "x", "it is no key"))
+    assert list(tmp_path.iterdir()) == []
