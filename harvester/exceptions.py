@@ -7,7 +7,7 @@ UNMET = 6
 LEFT = 7
 """Exit code of what is not complete: a service refuses or cannot be reached, or what is left waits for its time."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells use it, and after a limit that was set for the run."""
+"""Exit code after Ctrl-C, as shells use it."""
 TERMINATED = 143
 """Exit code after SIGTERM, as shells use it."""
 

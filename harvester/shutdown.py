@@ -2,12 +2,15 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+
+from harvester.exceptions import UNMET
 
 EXIT_CODE = "harvester/exit_code"
 """Stat: the exit code that the run names itself."""
@@ -42,6 +45,13 @@ def end(crawler: Crawler, reason: str, exit_code: int, said: str = "") -> None:
     crawler.signals.connect(_leave_to_ending, signals.spider_idle)
     # Not awaited: the engine waits for what is at hand here.
     _endings[crawler] = asyncio.ensure_future(close(crawler, reason))
+
+
+def closed_as_asked(stats: Mapping[str, Any]) -> bool:
+    """Whether a limit that was set (CLOSESPIDER_*), or the spider itself, ended the run: no failure, as in Scrapy."""
+    reason = stats.get("finish_reason")
+    is_other = reason in (None, "", "finished", "shutdown", STOPPED_AT_ONCE)
+    return not is_other and stats.get(EXIT_CODE, UNMET) == UNMET  # what harvester ends for another reason has its own
 
 
 def fault_of(error: BaseException | None) -> str:

@@ -19,7 +19,7 @@ from harvester import __version__, logs
 from harvester.cli.account import account_command
 from harvester.cli.alert import alert_command
 from harvester.cli.completing import spider_names
-from harvester.cli.crawl import crawl_command, import_command
+from harvester.cli.crawl import SCRAPY_TOOLS, crawl_command, import_command, scrapy_command
 from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command
 from harvester.cli.endpoints import endpoints
@@ -49,6 +49,7 @@ ORDER = (
     *("crawl", "jobs", "schedule", "endpoints", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import", "publish", "webhooks"),
     *("alert", "tokens", "gc", "purge", "version"),
+    *SCRAPY_TOOLS,
 )
 """In which commands are listed, as one comes to need them."""
 
@@ -72,6 +73,7 @@ spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
 # Scrapy reads the words behind it.
 _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
+TOOLS = "Scrapy's tools"
 app.command("up", rich_help_panel=BEGIN)(up_command)
 app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
 app.add_typer(sites, name="sites", rich_help_panel=BEGIN)
@@ -96,6 +98,10 @@ app.command("alert", rich_help_panel=CARE)(alert_command)
 app.add_typer(tokens, name="tokens", rich_help_panel=CARE)
 app.command("purge", rich_help_panel=CARE)(purge_command)
 app.command("gc", rich_help_panel=CARE)(gc_command)
+for _name, _help in SCRAPY_TOOLS.items():
+    app.command(_name, context_settings=_AS_TYPED, add_help_option=False, rich_help_panel=TOOLS, help=_help)(
+        scrapy_command
+    )
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says when a file, such as standard output, cannot be written to its end."""

@@ -1,4 +1,4 @@
-"""The commands `harvester crawl` and `harvester import`, which Scrapy reads and runs."""
+"""The commands that Scrapy reads and runs: `harvester crawl`, `harvester import`, and its developer's tools."""
 
 import os
 from typing import Annotated
@@ -12,6 +12,27 @@ def crawl_command(
     words: Annotated[list[str] | None, typer.Argument(metavar="SPIDER", autocompletion=spider_names)] = None,
 ) -> None:
     """Crawl as `scrapy crawl` does, in any folder: SPIDER or FILE.py, -a NAME=VALUE, -s SETTING=VALUE, -o FILE."""
+    _leave_to_scrapy()
+
+
+SCRAPY_TOOLS = {
+    "shell": "Try selectors on a page: [URL], --spider NAME.",
+    "parse": "Show what a callback yields for a page: URL, --spider NAME, -c CALLBACK, -d DEPTH.",
+    "check": "Check the contracts in the docstrings of callbacks: [SPIDER].",
+    "fetch": "Print a page as a spider gets it: URL, --headers.",
+    "view": "Show a page in a browser as a spider gets it: URL.",
+    "list": "Name the spiders.",
+    "runspider": "Run the spider of a file, keeping nothing but what -o writes: FILE, -a NAME=VALUE.",
+    "startproject": "Begin a project: NAME.",
+    "genspider": "Begin a spider: NAME URL, -t TEMPLATE.",
+    "edit": "Open a spider in the editor: SPIDER.",
+    "settings": "Print a setting of the project: --get NAME.",
+    "bench": "Measure how fast Scrapy is here.",
+}
+"""Scrapy's own commands -> what they do."""
+
+
+def scrapy_command() -> None:
     _leave_to_scrapy()
 
 

@@ -67,6 +67,8 @@ class LiveView:
     def from_crawler(cls, crawler: Crawler) -> Self:
         if crawler.settings.getint("HARVESTER_WORKER"):  # `harvester worker` shows its workers together
             raise NotConfigured
+        if not crawler.settings.getbool("LOG_ENABLED"):  # --nolog
+            raise NotConfigured
         view = cls(crawler)
         crawler.signals.connect(view.spider_opened, signals.spider_opened)
         crawler.signals.connect(view.spider_closed, signals.spider_closed)

@@ -1,7 +1,7 @@
 """The log lines that Scrapy writes about pages and items: few, short, and without what must not be seen."""
 
 import logging
-from traceback import extract_tb
+from traceback import FrameSummary, extract_tb, format_exception
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ _REPETITIVE = (
 _KNOWN = ("is experimental", "found no scrapy.spidermiddlewares.referer", "Spider.log() is deprecated", "[Spidermon]")
 """What is said in every run: of choices that settings.py explains, and by Spidermon, whose verdict monitors/ logs."""
 
+_NOT_FETCHED = "Could not fetch %(what)s: %(why)s"
 _LONGEST_MESSAGE = 300
 """Characters of an exception's text; some carry the whole answer."""
 
@@ -36,25 +37,35 @@ _LONGEST_MESSAGE = 300
 class QuietLogFormatter(LogFormatter):
     """Nothing for pages and items that went well (the stats count them), one line for what went wrong.
 
-    Tracebacks, and what Scrapy says of its settings and components, are shown with LOG_LEVEL=DEBUG.
+    An exception has its traceback the first time that it comes from a place. With LOG_LEVEL=DEBUG all is logged as
+    by Scrapy: pages, items, each traceback, settings and components.
     """
+
+    is_debugging = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         logs.tell(lambda: _context(crawler))
-        if crawler.settings["LOG_LEVEL"] != "DEBUG":
-            logging.getLogger("scrapy.core.scraper").addFilter(_without_traceback)
+        formatter = cls()
+        formatter.is_debugging = crawler.settings["LOG_LEVEL"] in ("DEBUG", logging.DEBUG)
+        logging.getLogger("scrapy.core.scraper").addFilter(_Tracebacks(each=formatter.is_debugging))
+        if not formatter.is_debugging:
             for name in (*_REPETITIVE, crawler.spidercls.name):
                 logging.getLogger(name).addFilter(_is_news)
             for name in _ROUTINE:
                 logging.getLogger(name).setLevel(logging.WARNING)
-        return cls()
+        return formatter
 
-    def crawled(self, request: Request, response: Response, spider: Spider) -> None:  # type: ignore[override]
-        """Scrapy logs nothing for None."""
+    def crawled(self, request: Request, response: Response, spider: Spider) -> LogFormatterResult | None:  # type: ignore[override]
+        return _as_scrapy(super().crawled(request, response, spider)) if self.is_debugging else None
 
-    def scraped(self, item: Any, response: Response | Failure | None, spider: Spider) -> None:  # type: ignore[override]
-        """Scrapy logs nothing for None."""
+    def scraped(  # type: ignore[override]
+        self, item: Any, response: Response | Failure | None, spider: Spider
+    ) -> LogFormatterResult | None:
+        if not self.is_debugging:
+            return None
+        what = _item(item) if isinstance(item, (Batch, Record)) else item
+        return _as_scrapy(super().scraped(what, response, spider))
 
     def dropped(
         self, item: Any, exception: BaseException, response: Response | Failure | None, spider: Spider
@@ -76,7 +87,7 @@ class QuietLogFormatter(LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        return _line(logging.ERROR, "Could not fetch %(what)s: %(why)s", what=_address(request), why=_error(failure))
+        return _line(logging.ERROR, _NOT_FETCHED, what=_address(request), why=_error(failure))
 
 
 def _context(crawler: Crawler) -> dict[str, object]:
@@ -91,6 +102,13 @@ def _context(crawler: Crawler) -> dict[str, object]:
 
 def _line(level: int, message: str, **args: str) -> LogFormatterResult:
     return {"level": level, "msg": message, "args": args}
+
+
+def _as_scrapy(result: LogFormatterResult) -> LogFormatterResult:
+    """What Scrapy logs, without passwords."""
+    args = result["args"]
+    assert isinstance(args, dict)
+    return {**result, "args": {name: without_userinfo(mask(str(value))) for name, value in args.items()}}
 
 
 def _address(request: Request) -> str:
@@ -119,9 +137,14 @@ def _error(problem: BaseException | Failure) -> str:
 
 
 def _place(traceback: TracebackType | None) -> str:
+    frame = _innermost(traceback)
+    return f" (in {frame.name}, {frame.filename}:{frame.lineno})" if frame else ""
+
+
+def _innermost(traceback: TracebackType | None) -> FrameSummary | None:
     """The innermost line of a traceback that is not a library's."""
     frames = [frame for frame in extract_tb(traceback) if "site-packages" not in frame.filename]
-    return f" (in {frames[-1].name}, {frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return frames[-1] if frames else None
 
 
 def _text(exception: BaseException | None) -> str:
@@ -130,9 +153,36 @@ def _text(exception: BaseException | None) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + " ..."
 
 
-def _without_traceback(record: logging.LogRecord) -> bool:
-    record.exc_info = None
-    return True
+class _Tracebacks(logging.Filter):
+    """Writes tracebacks without passwords: `each` of them, or the first of a place in a project's code or ours.
+
+    Then those of what was not fetched are left out, and of exceptions whose text is a sentence of ours.
+    """
+
+    def __init__(self, *, each: bool) -> None:
+        super().__init__()
+        self._each = each
+        self._shown: set[tuple[type, str, int | None]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, error, traceback = record.exc_info or (None, None, None)
+        if kind and (self._each or self._is_first(record, kind, error, traceback)):
+            text = "".join(format_exception(kind, error, traceback)).rstrip("\n")
+            record.exc_text = without_userinfo(mask(text))
+        else:
+            record.exc_info = None
+        return True
+
+    def _is_first(
+        self, record: logging.LogRecord, kind: type, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        frame = _innermost(traceback)
+        if frame is None or record.msg == _NOT_FETCHED or isinstance(error, HarvesterError):
+            return False
+        place = (kind, frame.filename, frame.lineno)
+        known = place in self._shown
+        self._shown.add(place)
+        return not known
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -16,7 +16,7 @@ from harvester.formatting import counted, duration, number, plural, size, spaced
 from harvester.items import RECORDS
 from harvester.jobs.documents import State
 from harvester.masking import mask
-from harvester.shutdown import CAUSE, ENDED_BY, STOPPED_AT_ONCE
+from harvester.shutdown import CAUSE, ENDED_BY, STOPPED_AT_ONCE, closed_as_asked
 
 ENDINGS = {
     "finished": "complete",
@@ -49,6 +49,14 @@ UP_TO_DATE = "up to date"
 """Of a standing job, all of whose items were looked at."""
 INCOMPLETE = "at its end, but some of it is left"
 """The ending of a run that has worked off what was due, and not the whole job."""
+
+LEFT = "harvester/frontier/left"
+"""Stat: requests that wait in the frontier, or are with others, when the run ends."""
+_LIMITS = {
+    f"closespider_{name}": f"CLOSESPIDER_{name.upper()}"
+    for name in ("timeout", "itemcount", "pagecount", "errorcount", "timeout_no_item", "pagecount_no_item")
+} | {"memusage_exceeded": "MEMUSAGE_LIMIT_MB"}
+"""Finish reason of Scrapy's extensions -> the setting that is the limit."""
 
 JUDGED = "harvester/verdict/said"
 """Stat: the first words of the monitors that failed."""
@@ -110,7 +118,13 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     reason = str(stats.get("finish_reason") or STOPPED_AT_ONCE)
     progress = Progress.of(stats, now=float("inf"))
     complete = reason == "finished" and stats.get("harvester/job_finished", True)
-    ending = INCOMPLETE if reason == "finished" and not complete else ENDINGS.get(reason, f"ended: {spaced(reason)}")
+    is_as_asked = closed_as_asked(stats)
+    ending = ENDINGS.get(reason, f"ended: {spaced(reason)}")
+    if reason == "finished" and not complete:
+        ending = INCOMPLETE
+    if is_as_asked:
+        limit = _LIMITS.get(reason)
+        ending = f"stopped at the limit {limit}" if limit else f"stopped by its spider: {spaced(reason)}"
     dead = below(stats, "harvester/frontier/dead")
     standing = "harvester/next_look" in stats
     is_over = complete and not standing
@@ -119,7 +133,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
     if complete and dead:
         ending = AT_ITS_END
     verdict = str(stats.get("harvester/verdict", "not judged"))
-    mood = "unfinished" if reason in INTERRUPTIONS or (complete and verdict == "passed") else "bad"
+    mood = "unfinished" if reason in INTERRUPTIONS or is_as_asked or (complete and verdict == "passed") else "bad"
     return Summary(
         title=f"{progress.job or 'The crawl'} is {ending}; {_verdict(stats, verdict)}. {_pace(stats, progress)}.",
         mood="good" if reason == "finished" and verdict == "passed" and not dead else mood,
@@ -127,10 +141,17 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
         missing=[*_dead_letters(dead, places.spider), *_missing(progress, stats)],
         places=list(_places(progress, stats, places)),
         warning=NO_CONTACT if stats.get("harvester/no_contact") else "",
-        command=None if is_over or {reason, stats.get(ENDED_BY)}.intersection(NOT_CONTINUED) else mask(command),
+        command=mask(command) if _goes_on(stats) and not is_over else None,
         causes=[mask(str(cause)) for cause in ([stats[CAUSE]] if CAUSE in stats else stats.get(JUDGED, ()))],
         more=_more(stats, places, verdict),
     )
+
+
+def _goes_on(stats: Stats) -> bool:
+    """Whether the same command would go on with what is left."""
+    if closed_as_asked(stats):
+        return bool(stats.get(LEFT, True))
+    return not {stats.get("finish_reason"), stats.get(ENDED_BY)}.intersection(NOT_CONTINUED)
 
 
 def _more(stats: Stats, places: Places, verdict: str) -> _Row | None:
@@ -184,6 +205,8 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
 def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
     for items in progress.items:
         yield from _not_done(items, two_below(stats, f"harvester/reasons/{items.kind}"))
+    if left := stats.get(LEFT):
+        yield "requests left", f"{left:,}"
     if due := stats.get("harvester/next_due"):
         yield "next try", f"from {datetime.fromtimestamp(due, UTC):%Y-%m-%d %H:%M} UTC on"
     if stats.get("harvester/seeds/rejected"):

@@ -247,6 +247,12 @@ class FrontierClient:
         """Whether nothing is left to do, for any worker."""
         return self.empty_since is not None and not self._outgoing and not self._held
 
+    @property
+    def left(self) -> int:
+        """How many requests are left in the frontier, for any worker, as it was when it last answered."""
+        last = self.last
+        return 0 if last is None else last.ready + last.parked + last.waiting + last.leased_total
+
     def all_parked(self) -> AllParked | None:
         """Parked requests, when nothing else is left to do for any worker."""
         return None if self.last is None or self._outgoing or self._held else self.last.all_parked
@@ -391,9 +397,7 @@ class FrontierClient:
         await self._exchange()
         if self._recording:
             await self._recording
-        last = self.last
-        left = last.ready + last.parked + last.waiting + last.leased_total
-        await self._record.end(self._frontier.epoch, starts, left)
+        await self._record.end(self._frontier.epoch, starts, self.left)
 
     async def _begin_anew(self, lost: FrontierLost) -> None:
         """Goes on with what is left. What this worker had of items is fed again; it tells of it in vain."""

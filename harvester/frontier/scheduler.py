@@ -196,6 +196,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             await self._client.close()
             for outcome, number in (await self._client.dead()).items():
                 stats.set_value(f"harvester/frontier/dead/{outcome}", number)
+            if self._record:
+                stats.set_value("harvester/frontier/left", self._client.left)
         except HarvesterError as error:
             self._on_silence(error)
         finally:

@@ -10,12 +10,9 @@ from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.jobs.documents import State
 from harvester.masking import mask
 from harvester.outcomes import POLICIES, Outcome
-from harvester.shutdown import CAUSE, EXIT_CODE, SIGNAL, STOPPED_AT_ONCE
+from harvester.shutdown import CAUSE, EXIT_CODE, SIGNAL, STOPPED_AT_ONCE, closed_as_asked
 
-INTERRUPTED_REASONS = frozenset(
-    {"shutdown", "closespider_timeout", "closespider_itemcount", "closespider_pagecount", "usage_error"}
-    | {"paused", "cancelled", STOPPED_AT_ONCE}
-)
+INTERRUPTED_REASONS = frozenset({"shutdown", STOPPED_AT_ONCE, "usage_error", "paused", "cancelled"})
 """Finish reasons of runs that are not judged: a person ended them, or their job, or they were never begun."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
@@ -50,6 +47,8 @@ class RunSummary:
     """Counts of one run, by kind, outcome, state or reason. What was never counted is empty."""
 
     finish_reason: str
+    interrupted: bool
+    """Whether a person, a limit or the spider itself ended the run, so that its counts say nothing about the site."""
     cause: str
     """Why it ended early, for people; empty when nobody said it."""
     parsed: dict[str, int]
@@ -91,6 +90,7 @@ class RunSummary:
             errors.append(HostErrors(outcome, host, count, str(stats.get(f"harvester/said/{path}", ""))))
         return cls(
             finish_reason=str(stats.get("finish_reason", "")),
+            interrupted=stats.get("finish_reason") in INTERRUPTED_REASONS or closed_as_asked(stats),
             cause=mask(str(stats.get(CAUSE, ""))),
             parsed=_counts(stats, "harvester/records/parsed/"),
             stored=stored,
@@ -110,11 +110,6 @@ class RunSummary:
             excerpt={name: stats[name] for name in _EXCERPT if name in stats},
         )
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether a person ended the run, so that its counts say nothing about the site."""
-        return self.finish_reason in INTERRUPTED_REASONS
-
     def failed_outcomes(self) -> dict[str, int]:
         """Outcomes that count as errors, with how often they came."""
         return {name: count for name, count in self.outcomes.items() if name not in HARMLESS_OUTCOMES}
@@ -132,7 +127,7 @@ def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
     """What the run says of itself: the cause it named, an interruption, or its monitors' verdict."""
     if stated := stats.get(EXIT_CODE):
         return int(stated)
-    if stats.get("finish_reason") in INTERRUPTED_REASONS:
+    if stats.get("finish_reason") in INTERRUPTED_REASONS and not closed_as_asked(stats):
         return TERMINATED if stats.get(SIGNAL) == SIGTERM else INTERRUPTED
     return otherwise
 

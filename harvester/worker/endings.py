@@ -7,7 +7,7 @@ from harvester.exceptions import FAULT, INTERRUPTED, LEFT, TERMINATED, UNMET, Fr
 from harvester.stores.servers.binaries import describe_exit
 
 WORDS = {
-    0: "its work is done",
+    0: "its work is done, or it reached a limit",
     FAULT: "a fault of this program",
     2: "arguments, seeds or settings cannot be used",
     3: "MongoDB or Redis cannot be had",
@@ -16,7 +16,7 @@ WORDS = {
     UNMET: "its work is done, and its monitors failed",
     LEFT: "the service refuses, cannot be reached, or is none",
     9: "Redis forgot what was to be fetched",
-    INTERRUPTED: "it was stopped, or reached a limit",
+    INTERRUPTED: "it was stopped",
 }
 
 USAGE = UsageError.exit_code

@@ -14,7 +14,11 @@ from harvester.monitors.summary import exit_code
         ({"finish_reason": "finished", "harvester/exit_code": 6}, 6),
         ({"finish_reason": "shutdown"}, 130),
         ({"finish_reason": "shutdown", "harvester/exit_code": 4}, 4),
-        ({"finish_reason": "closespider_timeout"}, 130),
+        ({"finish_reason": "closespider_timeout"}, 0),
+        ({"finish_reason": "closespider_pagecount_no_item", "harvester/exit_code": 6}, 6),
+        ({"finish_reason": "what its spider said"}, 0),
+        ({"finish_reason": "cancelled"}, 0),
+        ({"finish_reason": "cancelled", "harvester/exit_code": 130}, 130),
     ],
 )
 def test_zero_means_that_the_run_met_its_monitors(stats: dict[str, Any], code: int) -> None:

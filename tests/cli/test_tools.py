@@ -3,15 +3,19 @@
 import asyncio
 import json
 import os
+import pkgutil
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy.settings import Settings
+import scrapy.commands as scrapy_commands
+from scrapy.settings import Settings, default_settings
+from typer.main import get_command
 
-from harvester.commands.alone import be_alone
+from harvester.cli.app import app
+from harvester.commands.alone import Alone, be_alone
 from tests.crawling import Answer, Site
 from tests.forking import Ran, run
 from tests.root import ROOT
@@ -93,9 +97,9 @@ def scrapy(project: Path) -> Scrapy:
     }
     environment.pop("SCRAPY_SETTINGS_MODULE", None)
 
-    async def call(*words: str, leaves: str = "") -> Ran:
+    async def call(*words: str, leaves: str = "", program: str = "scrapy") -> Ran:
         before = names_in(project)
-        ran = await asyncio.to_thread(run, "scrapy", *words, cwd=project, env=environment)
+        ran = await asyncio.to_thread(run, program, *words, cwd=project, env=environment)
         assert names_in(project) - before == set(leaves.split()), ran.stderr
         return ran
 
@@ -124,6 +128,9 @@ def test_a_site_is_asked_no_faster_than_is_configured_and_not_again_when_it_refu
     settings = Settings()
     be_alone(settings)
     assert (settings.getfloat("DOWNLOAD_DELAY"), settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")) == (0.25, 3)
+    slower = Settings({"DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+    be_alone(slower)
+    assert (slower.getfloat("DOWNLOAD_DELAY"), slower.getint("CONCURRENT_REQUESTS_PER_DOMAIN")) == (2, 1)
     assert not settings.getbool("RETRY_ENABLED")
     assert settings["DOWNLOAD_DELAY_JITTER"] == 0
 
@@ -163,6 +170,34 @@ async def test_what_a_callback_yields_is_shown_and_may_be_written(scrapy: Scrapy
     assert f"<GET {site.url}/book/2>" in ran.stdout
     [line] = (project / "books.jsonl").read_text().splitlines()
     assert (json.loads(line)["kind"], json.loads(line)["title"]) == ("book", "Dune")
+
+
+async def test_contracts_are_checked_as_by_scrapy(scrapy: Scrapy, site: Site, project: Path) -> None:
+    contract = f'"""Reads a book.\n\n        @url {site.url}/book/1\n        @returns items %d\n        """'
+    for number, code in ((1, 0), (2, 1)):
+        (project / "books.py").write_text(
+            BOOKS.replace("yield [self.book(response)]", f"{contract % number}\n        yield self.book(response)")
+        )
+        for program in ("scrapy", "harvester"):
+            ran = await scrapy("check", "books", program=program)
+            assert (ran.returncode, "Ran 1 contract in" in ran.stderr) == (code, True), ran.stderr
+    assert len(site.heads["/book/1"]) == 4
+
+
+def test_each_command_of_scrapy_is_one_of_harvester() -> None:
+    of_scrapy = {module.name for module in pkgutil.iter_modules(scrapy_commands.__path__)}
+    assert of_scrapy - get_command(app).commands.keys() == set()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", Alone.BASE)
+def test_tools_keep_what_the_project_has_of_its_own(name: str) -> None:
+    own = {"shop.Own": 543}
+    of_harvester = {"harvester.pipelines.mongo.MongoPipeline": 500, "scrapy.extensions.corestats.CoreStats": None}
+    settings = Settings({name: own | of_harvester, f"{name}_BASE": {"harvester.of.an.AddOn": 1}})
+    Alone().update_settings(settings)
+    assert settings.getdict(name) == own
+    of_scrapy: dict[str, int] = getattr(default_settings, f"{name}_BASE")
+    assert settings.getdict(f"{name}_BASE") == of_scrapy | Alone.BASE[name]
 
 
 async def test_a_spider_in_a_file_runs(scrapy: Scrapy, site: Site, project: Path) -> None:

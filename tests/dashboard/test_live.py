@@ -208,7 +208,7 @@ def test_without_a_terminal_there_are_plain_lines_and_a_plain_summary(written: s
     assert "To continue" not in summary
 
 
-def test_pages_and_items_are_not_logged_and_errors_take_one_line_without_secrets(written: str) -> None:
+def test_pages_and_items_are_not_logged_and_errors_take_a_line_and_a_traceback_without_secrets(written: str) -> None:
     assert "Crawled" not in written
     assert "zzz" not in written
     (error,) = [line for line in written.splitlines() if "ERROR" in line]
@@ -216,7 +216,8 @@ def test_pages_and_items_are_not_logged_and_errors_take_one_line_without_secrets
     assert error.endswith(f"watched_crawl.py:{_line_of('raise ValueError')})")
     assert len(error) < 600
     assert "secret" not in written
-    assert "Traceback" not in written
+    assert written.count("Traceback (most recent call last)") == 1
+    assert "\nValueError: seven mongodb://host/ yyy" in written
 
 
 def _line_of(text: str) -> int:

@@ -32,8 +32,8 @@ def text(result: Any) -> tuple[int, str]:
 
 
 def test_what_went_well_is_not_logged() -> None:
-    assert FORMATTER.crawled(Request(RESPONSE.url), RESPONSE, SPIDER) is None  # type: ignore[func-returns-value]
-    assert FORMATTER.scraped(BATCH, RESPONSE, SPIDER) is None  # type: ignore[func-returns-value]
+    assert FORMATTER.crawled(Request(RESPONSE.url), RESPONSE, SPIDER) is None
+    assert FORMATTER.scraped(BATCH, RESPONSE, SPIDER) is None
 
 
 def test_an_item_that_could_not_be_kept_is_named_without_its_content() -> None:

@@ -14,7 +14,7 @@ from harvester.config import Config, load_config
 from harvester.dashboard.summary import ENDINGS, JUDGED, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
 from harvester.exceptions import ServiceError, SessionError, StateGone, StorageError, UsageError
 from harvester.masking import mask
-from harvester.shutdown import CAUSE, ENDED_BY
+from harvester.shutdown import CAUSE, ENDED_BY, EXIT_CODE
 from tests.dashboard.test_progress import STATS
 
 COMMAND = "scrapy crawl bluesky -a seeds=@accounts.txt -a 'collect=graph,profiles,posts'"
@@ -182,13 +182,30 @@ def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
 
 @pytest.mark.parametrize("reason", [*ENDINGS, "something_new"])
 def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
-    summary = summarise(FINISHED | {"finish_reason": reason}, PLACES, COMMAND)
+    summary = summarise(FINISHED | {"finish_reason": reason, EXIT_CODE: 3}, PLACES, COMMAND)
     assert (summary.command is None) == (reason in ("finished", *NOT_CONTINUED))
     assert "_" not in summary.title
     assert (summary.mood == "good") == (reason == "finished")
     assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (
         reason not in ("finished", *NOT_CONTINUED)
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending"),
+    [
+        ("closespider_pagecount", "stopped at the limit CLOSESPIDER_PAGECOUNT"),
+        ("closespider_timeout_no_item", "stopped at the limit CLOSESPIDER_TIMEOUT_NO_ITEM"),
+        ("seen_enough", "stopped by its spider: seen enough"),
+        ("cancelled", "stopped by its spider: cancelled"),
+    ],
+)
+def test_a_run_that_reached_a_limit_says_which_and_what_is_left(reason: str, ending: str) -> None:
+    stats = FINISHED | {"finish_reason": reason, "harvester/verdict": "not judged"}
+    summary = summarise(stats | {"harvester/frontier/left": 1200}, PLACES, COMMAND)
+    assert summary.title.startswith(f"bluesky-3f9a1c-1 is {ending}; not judged.")
+    assert (summary.mood, rows(summary)["requests left"], summary.command) == ("unfinished", "1,200", COMMAND)
+    assert summarise(stats | {"harvester/frontier/left": 0}, PLACES, COMMAND).command is None
 
 
 def test_the_last_words_are_why_and_what_to_type() -> None:

@@ -10,7 +10,7 @@ from harvester.dashboard.live import LiveView
 from harvester.monitors.history import Earlier, RunHistory
 from harvester.monitors.judgement import Judged, Judgement
 from harvester.monitors.suites import RunMonitors, is_repeated
-from harvester.shutdown import CAUSE
+from harvester.shutdown import CAUSE, EXIT_CODE
 from tests.monitors.conftest import harvest
 
 Stats = dict[str, Any]
@@ -72,13 +72,13 @@ def test_a_worker_that_found_no_work_is_not_judged_by_its_counts() -> None:
     assert failures({}, before({"post": 100}), resumed=True) == {}
 
 
-@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount", "paused", "cancelled"])
-def test_a_run_that_a_person_ended_is_not_judged(reason: str) -> None:
+@pytest.mark.parametrize("reason", ["shutdown", "closespider_itemcount", "paused", "cancelled", "enough"])
+def test_a_run_that_a_person_a_limit_or_its_spider_ended_is_not_judged(reason: str) -> None:
     assert {judged.status for judged in judge({"finish_reason": reason}).values()} == {"skipped"}
 
 
 def test_a_run_that_ended_early_fails_and_names_the_reason_but_is_not_compared() -> None:
-    said = judge({**harvest(10), "finish_reason": "storage_error"}, before({"post": 100}))
+    said = judge({**harvest(10), "finish_reason": "storage_error", EXIT_CODE: 4}, before({"post": 100}))
     assert "'storage_error'" in said["Finish reason"].message
     assert said["Finish reason"].status == "failed"
     assert said["Drop against earlier runs"].status == "skipped"
@@ -187,6 +187,7 @@ def test_refusals_fail_and_name_host_words_and_advice() -> None:
 def test_a_run_given_up_over_rate_limits_names_the_host() -> None:
     stats = {
         "finish_reason": "blocked",
+        EXIT_CODE: 7,
         "harvester/outcomes/rate_limited": 9,
         "harvester/errors/rate_limited/a.test": 9,
     }
@@ -222,11 +223,14 @@ def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_tol
     assert message.startswith(f"Pages were not as they should be, of a.test 10 times, the last time: {said}. Nothing")
     many = harvest(100) | {"harvester/outcomes/ok": 100_000} | changed
     assert "Changed layout" not in failures(many)
-    assert said in failures(many | {"finish_reason": "parked"})["Changed layout"]
+    assert said in failures(many | {"finish_reason": "parked", EXIT_CODE: 7})["Changed layout"]
     assert "Changed layout" not in failures(harvest(100) | changed | {"harvester/errors/layout_changed/a.test": 9})
     in_doubt = {"harvester/counties/stored_in_doubt": ["1-2", "1-3"]}
     assert "1-2, 1-3" in failures(harvest(100) | in_doubt)["Changed layout"]
-    assert "1-2, 1-3" in failures(harvest(100) | in_doubt | many | {"finish_reason": "parked"})["Changed layout"]
+    assert (
+        "1-2, 1-3"
+        in failures(harvest(100) | in_doubt | many | {"finish_reason": "parked", EXIT_CODE: 7})["Changed layout"]
+    )
     told = judge(harvest(100) | {"harvester/new_labels": ["Flood Zone", "School"]})["Changed layout"]
     assert (told.status, told.message) == ("passed", "Labels that no page had before: 'Flood Zone', 'School'.")
 
