@@ -1,0 +1,1 @@
+"""Public Scrapy projects under plain Scrapy and under harvester: docs/suites.md."""

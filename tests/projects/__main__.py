@@ -1,0 +1,232 @@
+"""`make projects FOLDER=FOLDER`: public Scrapy projects under plain Scrapy and under harvester.
+
+FOLDER holds projects, or is one, as they were fetched: each folder with a scrapy.cfg. Every spider runs on both sides
+against a stand-in that answers for all sites with the pages which the project saved for its tests. Prints each spider
+whose items, files, requests or exit code differ, and a table.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.projects.compare import FAILURE_TOLD, differences
+from tests.projects.names import Names
+from tests.projects.pages import Saved, saved_pages
+from tests.projects.run import ADD_ON, KILLED, LONGEST_S, Project, Ran, environment_of, run
+from tests.projects.servers import Servers
+from tests.projects.stand_in import Book
+
+_HERE = Path(__file__).parent
+PLACE_OF_SPIDERS = 3
+"""Spiders that run at the same time."""
+
+
+@dataclass
+class Compared:
+    """A spider on both sides."""
+
+    project: str
+    spider: str
+    has_pages: bool
+    plain: Ran
+    ours: Ran
+    different: dict[str, str] = field(default_factory=dict)
+    is_told: bool = False
+    """Whether the exit code tells of a failure over which plain Scrapy ends with 0."""
+    reason: str = ""
+    """Why it differs, of one that is known to."""
+
+
+class Comparison:
+    """What all spiders of a call share."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace, servers: Servers) -> None:
+        self._folder = folder
+        self._options = options
+        self._servers = servers
+        self._names = Names(folder)
+        self._places = asyncio.Semaphore(options.at_once)
+        self._known: dict[str, Any] = tomllib.loads((_HERE / "known.toml").read_text())
+
+    async def project(self, project: Project) -> list[Compared]:
+        """Compares its spiders."""
+        known = self._known.get(project.name, {})
+        folder = self._folder / project.name
+        sides = {side: folder / f"project-{side}" for side in ("plain", "ours")}
+        for side, to in sides.items():
+            if to.exists():
+                shutil.rmtree(to)
+            project.copy(to, self._options.line if side == "ours" else "")
+        spiders = self._spiders(sides["plain"])
+        shutil.copytree(sides["plain"], sides["ours"], ignore=_all_but_compiled, dirs_exist_ok=True)
+        left_out: dict[str, str] = known.get("left_out", {})
+        for name, reason in left_out.items():
+            print(f"{project.name}/{name}: left out: {reason}")
+            spiders.pop(name, None)
+        if self._options.spiders:
+            spiders = {name: module for name, module in spiders.items() if name in self._options.spiders}
+        pages = saved_pages(project.folder, spiders)
+        tasks = [
+            asyncio.create_task(self._spider(project.name, name, pages[name], known, sides)) for name in sorted(spiders)
+        ]
+        return await asyncio.gather(*tasks)
+
+    def _spiders(self, folder: Path) -> dict[str, str]:
+        """Name -> module."""
+        done = subprocess.run(
+            [self._options.python, str(_HERE / "inventory.py")],
+            cwd=folder,
+            env={**environment_of(self._names, [9, 9], {}), "PYTHONPATH": f"{folder}:{_HERE / 'shim'}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            print(f"{folder}: its spiders cannot be listed:\n{done.stderr}", file=sys.stderr)
+            return {}
+        spiders: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+        return spiders
+
+    async def _spider(
+        self, project: str, spider: str, pages: list[Saved], known: dict[str, Any], sides: dict[str, Path]
+    ) -> Compared:
+        async with self._places:
+            folder = self._folder / project / spider
+            book = Book(pages, makes_up=known.get("makes_up", False))
+            arguments = known.get("arguments", [])
+
+            async def ran(side: str) -> Ran:
+                to = folder / side
+                if side != "ours" and (to / "ran.json").exists():
+                    book.given = json.loads((folder / "book.json").read_text())
+                    return Ran.read(to / "ran.json")
+                if to.exists():
+                    shutil.rmtree(to)
+                to.mkdir(parents=True)
+                copied = Project(project, sides["ours" if side == "ours" else "plain"])
+                if side != "ours":
+                    done = await run(copied, spider, arguments, book, self._names, to, python=self._options.python)
+                    (folder / "book.json").write_text(json.dumps(book.given))
+                    return done
+                async with self._servers.databases(to) as variables:
+                    return await run(
+                        copied,
+                        spider,
+                        arguments,
+                        book,
+                        self._names,
+                        to,
+                        python=self._options.python,
+                        environment=variables,
+                    )
+
+            plain = await ran("plain")
+            ours = await ran("ours")
+            different = differences(plain, ours)
+            if different.keys() - {FAILURE_TOLD, "exit code"}:
+                different = differences(plain, ours, await ran("plain-again"))
+            compared = Compared(project, spider, bool(pages), plain, ours, different)
+            compared.is_told = different.pop(FAILURE_TOLD, "") != ""
+            compared.reason = _reason(known.get("different", {}), compared)
+            _say(compared)
+            return compared
+
+
+def _all_but_compiled(folder: str, names: list[str]) -> Iterable[str]:
+    """Of a copy: everything but folders and what Python compiled."""
+    return [name for name in names if not (Path(folder, name).is_dir() or name.endswith(".pyc"))]
+
+
+def _reason(known: dict[str, Any], compared: Compared) -> str:
+    """Of the entry for the spider, or for all (`*`), that names each thing in which it differs."""
+    for name in (compared.spider, "*"):
+        entry = known.get(name)
+        if entry and compared.different.keys() <= set(entry["in"]):
+            return str(entry["reason"])
+    return ""
+
+
+def _say(compared: Compared) -> None:
+    name = f"{compared.project}/{compared.spider}"
+    for what, how in compared.different.items():
+        print(f"{name}: {what}: {how}{f' (known: {compared.reason})' if compared.reason else ''}", flush=True)
+
+
+def _table(compared: list[Compared]) -> None:
+    columns: dict[str, Callable[[Compared], int]] = {
+        "Spiders": lambda each: 1,
+        "With saved pages": lambda each: each.has_pages,
+        "With items": lambda each: bool(each.plain.items),
+        "Items": lambda each: len(each.plain.items),
+        "Requests": lambda each: sum(each.plain.requests.values()),
+        "Equal": lambda each: not each.different,
+        "Of these failed, by exit code": lambda each: each.is_told and not each.different,
+        "Known to differ": lambda each: bool(each.reason),
+        "Different": lambda each: bool(each.different) and not each.reason,
+    }
+    print(f"\n| Project | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+    for project in [*dict.fromkeys(each.project for each in compared), ""]:
+        mine = [each for each in compared if project in ("", each.project)]
+        numbers = (sum(map(column, mine)) for column in columns.values())
+        print(f"| {project or 'all'} | " + " | ".join(f"{number:,}" for number in numbers) + " |")
+    kinds = Counter(what for each in compared for what in each.different)
+    print(f"\nDiffering: {', '.join(f'{what} {number}' for what, number in kinds.most_common()) or 'none'}")
+
+
+def _projects(folders: list[Path]) -> list[Project]:
+    found = []
+    for folder in folders:
+        depth = ("scrapy.cfg", "*/scrapy.cfg", "*/*/scrapy.cfg", "*/*/*/scrapy.cfg", "*/*/*/*/scrapy.cfg")
+        for path in sorted(path for pattern in depth for path in folder.glob(pattern)):
+            inside = path.relative_to(folder).parts[:-1]
+            found.append(Project(inside[0] if inside else folder.resolve().name, path.parent.resolve()))
+    return found
+
+
+async def _main(options: argparse.Namespace, folder: Path) -> int:
+    projects = _projects(options.folders)
+    if not projects:
+        print("There is no scrapy.cfg in these folders: give the folder of a Scrapy project, or of several.")
+        return 2
+    compared: list[Compared] = []
+    with Servers.started() as servers:
+        comparison = Comparison(folder, options, servers)
+        for project in projects:
+            compared += await comparison.project(project)
+    _table(compared)
+    for each in compared:
+        sides = [side for side, ran in (("plain", each.plain), ("ours", each.ours)) if ran.exit_code == KILLED]
+        if sides:
+            print(f"{each.project}/{each.spider}: ended after {LONGEST_S} s: {', '.join(sides)}")
+    return int(not compared or any(each.different and not each.reason for each in compared))
+
+
+def main() -> int:
+    """1 when a spider differs that is not known to."""
+    parser = argparse.ArgumentParser(prog="python -m tests.projects", description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--python", default=sys.executable, help="that has harvester and what the projects require")
+    parser.add_argument("--spiders", nargs="+", metavar="SPIDER", help="these alone")
+    parser.add_argument("--at-once", type=int, default=PLACE_OF_SPIDERS, help="spiders that run at the same time")
+    parser.add_argument("--runs", type=Path, help="folder for logs and results; what plain Scrapy gave is used again")
+    parser.add_argument("--line", default=ADD_ON, help="what is added to the settings")
+    options = parser.parse_args()
+    if options.runs:
+        options.runs.mkdir(parents=True, exist_ok=True)
+        return asyncio.run(_main(options, options.runs.resolve()))
+    with TemporaryDirectory(prefix="harvester-runs-") as folder:
+        return asyncio.run(_main(options, Path(folder).resolve()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

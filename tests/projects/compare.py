@@ -1,0 +1,80 @@
+"""Tells two runs of a spider apart."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from tests.projects.run import Ran
+
+FAILURE_TOLD = "failure told"
+"""A run that gave nothing, or in which something failed, ends with 0 under plain Scrapy only."""
+_FAILURES = ("2", "6", "7")
+
+
+def differences(plain: Ran, ours: Ran, again: Ran | None = None) -> dict[str, str]:
+    """What differs (items, files, requests, exit code) -> how. `again`: plain Scrapy's second run.
+
+    Fields, files and addresses in which its two runs differ are left out: they hold the time, or are drawn by lot.
+    """
+    found: dict[str, str] = {}
+    odd = _odd_fields(plain.items, again.items) if again else set()
+    theirs, mine = _texts(plain.items, odd), _texts(ours.items, odd)
+    if theirs != mine:
+        found["items"] = (
+            f"{len(ours.items)} in place of {len(plain.items)}; missing {_first(theirs - mine)};"
+            f" more {_first(mine - theirs)}"
+        )
+    odd_files = {name for name in plain.files if again and again.files.get(name) != plain.files[name]}
+    if (left := _without(plain.files, odd_files)) != (right := _without(ours.files, odd_files)):
+        found["files"] = _first(f"{name}" for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+    known = _sent(plain)
+    odd_paths = {_path(key) for key in (known - _sent(again)) + (_sent(again) - known)} if again else set()
+    sent = _sent(ours)
+    more = Counter({key: each for key, each in (sent - known).items() if _path(key) not in odd_paths})
+    less = Counter({key: each for key, each in (known - sent).items() if _path(key) not in odd_paths})
+    if more:
+        found["more requests"] = f"{more.total()}: {_first(more)}"
+    if less:
+        found["fewer requests"] = f"{less.total()} of {known.total()}: {_first(less)}"
+    if plain.exit_code != ours.exit_code:
+        what = FAILURE_TOLD if plain.has_failed and ours.exit_code in _FAILURES else "exit code"
+        found[what] = f"{ours.exit_code} in place of {plain.exit_code}"
+    return found
+
+
+def _texts(items: Iterable[Any], odd: set[str]) -> Counter[str]:
+    return Counter(json.dumps(_without(item, odd), sort_keys=True) for item in items)
+
+
+def _without(item: Any, odd: set[str]) -> Any:
+    return {key: value for key, value in item.items() if key not in odd} if isinstance(item, dict) else item
+
+
+def _odd_fields(items: Iterable[Any], again: Iterable[Any]) -> set[str]:
+    first, second = _values(items), _values(again)
+    return {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)}
+
+
+def _values(items: Iterable[Any]) -> dict[str, Counter[str]]:
+    values: dict[str, Counter[str]] = {}
+    for item in items:
+        if isinstance(item, dict):
+            for name, value in item.items():
+                values.setdefault(name, Counter())[json.dumps(value, sort_keys=True)] += 1
+    return values
+
+
+def _sent(ran: Ran) -> Counter[str]:
+    """Requests that count: of those that had no page the first only, since what failed may be tried again."""
+    failed = set(ran.failed)
+    return Counter({key: 1 if key in failed else number for key, number in ran.requests.items()})
+
+
+def _path(key: str) -> str:
+    """A request without its query and body."""
+    return " ".join(key.split(" ")[:2]).partition("?")[0]
+
+
+def _first(names: Iterable[str], most: int = 1, letters: int = 300) -> str:
+    return (", ".join(list(names)[:most]) or "none")[:letters]
