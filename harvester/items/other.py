@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from types import new_class
 from typing import Any, ClassVar
 from unicodedata import normalize
@@ -20,6 +20,8 @@ MOST_NAME = 50
 _is_collection = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
 _IN_BSON = (datetime, bytes)
 """Types of values that stay as they are."""
+_PLAIN = (str, int, float, bytes)
+"""Types of which others make their own."""
 _OWN = frozenset({*Record.__struct_fields__, OUTBOX}) - {"raw"}
 
 
@@ -70,11 +72,20 @@ class ItemRecord(Record, frozen=True, kw_only=True):
 
 def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
     """In the order in which they were given, but for sets: each process would give those an order of its own."""
+    to_builtins = partial(msgspec.to_builtins, builtin_types=_IN_BSON, str_keys=True, enc_hook=_plain)
     try:
-        fields = msgspec.to_builtins(given, builtin_types=_IN_BSON, str_keys=True, order="deterministic")
+        fields = to_builtins(given, order="deterministic")
     except TypeError:  # what is in a set cannot be compared, as texts and numbers
-        fields = msgspec.to_builtins(given, builtin_types=_IN_BSON, str_keys=True)
+        fields = to_builtins(given)
     return {name: fields[name] for name in msgspec.to_builtins(dict.fromkeys(given), str_keys=True)}
+
+
+def _plain(value: Any) -> Any:
+    """Of a type that is made of one of Python's: a text of BeautifulSoup or lxml, a number of numpy."""
+    for kind in _PLAIN:
+        if isinstance(value, kind):
+            return kind.__new__(kind, value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 def _key(kind: str, fields: dict[str, Any], named: Sequence[str]) -> str:

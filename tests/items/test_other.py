@@ -77,6 +77,15 @@ def test_several_fields_make_a_key_that_no_others_make() -> None:
         stored({"a": "x y", "b": "z"}, "a", "b")
 
 
+def test_values_of_types_made_of_pythons_own_are_those() -> None:
+    """BeautifulSoup and lxml give texts of a type of their own, numpy numbers."""
+    given = {"s": "a", "i": 3, "f": 1.5, "b": b"x"}
+    values = {name: type("Own", (type(value),), {})(value) for name, value in given.items()}
+    document = stored(values | {"among": [values["s"]]}, "s")
+    assert document == {"_id": "a", "s": "a", "i": 3, "f": 1.5, "b": b"x", "among": ["a"]}
+    assert {type(document[name]) for name in "sifb"} == {str, int, float, bytes}
+
+
 def test_what_bson_lacks_is_text_and_what_it_has_stays() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     item = {"at": at, "day": date(2026, 1, 2), "tags": {"x"}, "bytes": b"\xff", 1: None, "in": [Sale("7", Decimal(2))]}

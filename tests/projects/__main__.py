@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -27,7 +28,7 @@ from tests.projects.servers import Servers
 from tests.projects.stand_in import Book
 
 _HERE = Path(__file__).parent
-PLACE_OF_SPIDERS = 3
+PLACES = 3
 """Spiders that run at the same time."""
 
 
@@ -67,6 +68,8 @@ class Comparison:
             if to.exists():
                 shutil.rmtree(to)
             project.copy(to, self._options.line if side == "ours" else "")
+            for name in known.get("removed", {}):
+                (to / name).unlink()
         spiders = self._spiders(sides["plain"])
         shutil.copytree(sides["plain"], sides["ours"], ignore=_all_but_compiled, dirs_exist_ok=True)
         left_out: dict[str, str] = known.get("left_out", {})
@@ -75,6 +78,7 @@ class Comparison:
             spiders.pop(name, None)
         if self._options.spiders:
             spiders = {name: module for name, module in spiders.items() if name in self._options.spiders}
+        spiders = dict(list(spiders.items())[: self._options.most])
         pages = saved_pages(project.folder, spiders)
         tasks = [
             asyncio.create_task(self._spider(project.name, name, pages[name], known, sides)) for name in sorted(spiders)
@@ -194,7 +198,7 @@ def _projects(folders: list[Path]) -> list[Project]:
 
 
 async def _main(options: argparse.Namespace, folder: Path) -> int:
-    projects = _projects(options.folders)
+    projects = [each for each in _projects(options.folders) if not options.projects or each.name in options.projects]
     if not projects:
         print("There is no scrapy.cfg in these folders: give the folder of a Scrapy project, or of several.")
         return 2
@@ -216,11 +220,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.projects", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--python", default=sys.executable, help="that has harvester and what the projects require")
+    parser.add_argument("--projects", nargs="+", metavar="PROJECT", help="these alone, by the names of their folders")
     parser.add_argument("--spiders", nargs="+", metavar="SPIDER", help="these alone")
-    parser.add_argument("--at-once", type=int, default=PLACE_OF_SPIDERS, help="spiders that run at the same time")
+    parser.add_argument("--most", type=int, metavar="NUMBER", help="of each project no more spiders than these")
+    parser.add_argument("--at-once", type=int, default=PLACES, help="spiders that run at the same time")
     parser.add_argument("--runs", type=Path, help="folder for logs and results; what plain Scrapy gave is used again")
     parser.add_argument("--line", default=ADD_ON, help="what is added to the settings")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the runs and the servers end too
     if options.runs:
         options.runs.mkdir(parents=True, exist_ok=True)
         return asyncio.run(_main(options, options.runs.resolve()))
