@@ -20,7 +20,7 @@ MOST_NAME = 50
 _is_collection = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
 _IN_BSON = (datetime, bytes)
 """Types of values that stay as they are."""
-_PLAIN = (str, int, float, bytes)
+_PLAIN: tuple[type[Any], ...] = (str, int, float, bytes)
 """Types of which others make their own."""
 _OWN = frozenset({*Record.__struct_fields__, OUTBOX}) - {"raw"}
 
@@ -84,7 +84,7 @@ def _plain(value: Any) -> Any:
     """Of a type that is made of one of Python's: a text of BeautifulSoup or lxml, a number of numpy."""
     for kind in _PLAIN:
         if isinstance(value, kind):
-            return kind.__new__(kind, value)
+            return kind(value)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 

@@ -10,11 +10,11 @@ import asyncio
 import json
 import shutil
 import signal
-import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,12 +23,12 @@ from typing import Any
 from tests.projects.compare import FAILURE_TOLD, differences
 from tests.projects.names import Names
 from tests.projects.pages import Saved, saved_pages
-from tests.projects.run import ADD_ON, KILLED, LONGEST_S, Project, Ran, environment_of, run
+from tests.projects.run import ADD_ON, KILLED, LONGEST_S, Forks, Project, Ran
 from tests.projects.servers import Servers
 from tests.projects.stand_in import Book
 
 _HERE = Path(__file__).parent
-PLACES = 3
+PLACES = 2
 """Spiders that run at the same time."""
 
 
@@ -56,99 +56,77 @@ class Comparison:
         self._options = options
         self._servers = servers
         self._names = Names(folder)
-        self._places = asyncio.Semaphore(options.at_once)
         self._known: dict[str, Any] = tomllib.loads((_HERE / "known.toml").read_text())
 
     async def project(self, project: Project) -> list[Compared]:
         """Compares its spiders."""
         known = self._known.get(project.name, {})
-        folder = self._folder / project.name
-        sides = {side: folder / f"project-{side}" for side in ("plain", "ours")}
-        for side, to in sides.items():
-            if to.exists():
-                shutil.rmtree(to)
-            project.copy(to, self._options.line if side == "ours" else "")
-            for name in known.get("removed", {}):
-                (to / name).unlink()
-        spiders = self._spiders(sides["plain"])
-        shutil.copytree(sides["plain"], sides["ours"], ignore=_all_but_compiled, dirs_exist_ok=True)
-        left_out: dict[str, str] = known.get("left_out", {})
-        for name, reason in left_out.items():
-            print(f"{project.name}/{name}: left out: {reason}")
-            spiders.pop(name, None)
-        if self._options.spiders:
-            spiders = {name: module for name, module in spiders.items() if name in self._options.spiders}
-        spiders = dict(list(spiders.items())[: self._options.most])
-        pages = saved_pages(project.folder, spiders)
-        tasks = [
-            asyncio.create_task(self._spider(project.name, name, pages[name], known, sides)) for name in sorted(spiders)
-        ]
-        return await asyncio.gather(*tasks)
+        sides = [self._copy(project, side, known) for side in ("plain", "ours")]
+        async with AsyncExitStack() as stack:
+            free: asyncio.Queue[tuple[Forks, ...]] = asyncio.Queue()
+            for _ in range(self._options.at_once):
+                forks = [Forks(side, self._names, self._options.python) for side in sides]
+                free.put_nowait(tuple([await stack.enter_async_context(each) for each in forks]))
+                spiders = forks[0].spiders
+            for name, reason in known.get("left_out", {}).items():
+                print(f"{project.name}/{name}: left out: {reason}")
+                spiders.pop(name, None)
+            if self._options.spiders:
+                spiders = {name: module for name, module in spiders.items() if name in self._options.spiders}
+            names = sorted(spiders)[: self._options.most]
+            pages = saved_pages(project.folder, spiders)
+            return await asyncio.gather(*(self._spider(name, pages[name], known, free) for name in names))
 
-    def _spiders(self, folder: Path) -> dict[str, str]:
-        """Name -> module."""
-        done = subprocess.run(
-            [self._options.python, str(_HERE / "inventory.py")],
-            cwd=folder,
-            env={**environment_of(self._names, [9, 9], {}), "PYTHONPATH": f"{folder}:{_HERE / 'shim'}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(f"{folder}: its spiders cannot be listed:\n{done.stderr}", file=sys.stderr)
-            return {}
-        spiders: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-        return spiders
+    def _copy(self, project: Project, side: str, known: dict[str, Any]) -> Project:
+        """What the copies of each run are made of."""
+        to = self._folder / project.name / f"project-{side}"
+        if to.exists():
+            shutil.rmtree(to)
+        copy = project.copy(to, self._options.line if side == "ours" else "")
+        for name in known.get("removed", {}):
+            (to / name).unlink()
+        return copy
 
     async def _spider(
-        self, project: str, spider: str, pages: list[Saved], known: dict[str, Any], sides: dict[str, Path]
+        self, spider: str, pages: list[Saved], known: dict[str, Any], free: "asyncio.Queue[tuple[Forks, ...]]"
     ) -> Compared:
-        async with self._places:
+        sides = await free.get()
+        try:
+            project = sides[0].project.name
             folder = self._folder / project / spider
             book = Book(pages, makes_up=known.get("makes_up", False))
             arguments = known.get("arguments", [])
 
-            async def ran(side: str) -> Ran:
-                to = folder / side
-                if side != "ours" and (to / "ran.json").exists():
-                    book.given = json.loads((folder / "book.json").read_text())
+            async def plain(again: str = "") -> Ran:
+                to = folder / f"plain{again}"
+                if (to / "ran.json").exists():
+                    book.given |= json.loads((folder / "book.json").read_text())
                     return Ran.read(to / "ran.json")
-                if to.exists():
-                    shutil.rmtree(to)
-                to.mkdir(parents=True)
-                copied = Project(project, sides["ours" if side == "ours" else "plain"])
-                if side != "ours":
-                    done = await run(copied, spider, arguments, book, self._names, to, python=self._options.python)
-                    (folder / "book.json").write_text(json.dumps(book.given))
-                    return done
-                async with self._servers.databases(to) as variables:
-                    return await run(
-                        copied,
-                        spider,
-                        arguments,
-                        book,
-                        self._names,
-                        to,
-                        python=self._options.python,
-                        environment=variables,
-                    )
+                ran = await sides[0].run(spider, arguments, book, _emptied(to))
+                (folder / "book.json").write_text(json.dumps(book.given))
+                return ran
 
-            plain = await ran("plain")
-            ours = await ran("ours")
-            different = differences(plain, ours)
+            theirs = await plain()
+            to = _emptied(folder / "ours")
+            async with self._servers.databases(to) as variables:
+                ours = await sides[1].run(spider, arguments, book, to, variables)
+            different = differences(theirs, ours)
             if different.keys() - {FAILURE_TOLD, "exit code"}:
-                different = differences(plain, ours, await ran("plain-again"))
-            compared = Compared(project, spider, bool(pages), plain, ours, different)
+                different = differences(theirs, ours, await plain("-again"))
+            compared = Compared(project, spider, bool(pages), theirs, ours, different)
             compared.is_told = different.pop(FAILURE_TOLD, "") != ""
             compared.reason = _reason(known.get("different", {}), compared)
             _say(compared)
             return compared
+        finally:
+            free.put_nowait(sides)
 
 
-def _all_but_compiled(folder: str, names: list[str]) -> Iterable[str]:
-    """Of a copy: everything but folders and what Python compiled."""
-    return [name for name in names if not (Path(folder, name).is_dir() or name.endswith(".pyc"))]
+def _emptied(folder: Path) -> Path:
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _reason(known: dict[str, Any], compared: Compared) -> str:

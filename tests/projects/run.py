@@ -1,4 +1,4 @@
-"""Runs one spider of a project, in a copy of the project, against its stand-in."""
+"""Runs spiders of a project, each in a copy of the project, against its stand-in."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,8 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from tests.projects.names import Names
 from tests.projects.stand_in import Book, StandIn
@@ -31,6 +32,7 @@ SAME_FOR_BOTH = {
 }
 """Settings of both sides: a stand-in needs no manners."""
 _SHIM = Path(__file__).parent / "shim"
+_FORKS = Path(__file__).parent / "forks.py"
 _LEFT_OUT = shutil.ignore_patterns(".git", "tests", "docs", "node_modules", ".venv", "*.egg-info")
 _IS_NO_RESULT = re.compile(rf"(^|/)(__pycache__|\.scrapy|\.harvester|{ITEMS})(/|$)").search
 _digits = re.compile(r"\d+")
@@ -90,67 +92,82 @@ class Project:
         return file if (self.folder / file).exists() else path / "__init__.py"
 
 
-async def run(
-    project: Project,
-    spider: str,
-    arguments: list[str],
-    book: Book,
-    names: Names,
-    folder: Path,
-    *,
-    python: str,
-    environment: dict[str, str] | None = None,
-) -> Ran:
-    """One `scrapy crawl`, with its log and its items in the folder."""
-    copy = project.copy(folder / "copy").folder
-    before = _files(copy)
-    given = [word for name, value in SAME_FOR_BOTH.items() for word in ("-s", f"{name}={value}")]
-    command = [python, "-m", "scrapy", "crawl", spider, *given, *arguments, "-O", f"{ITEMS}:jsonlines"]
-    async with StandIn(book, names) as stand_in:
-        begun = time.monotonic()
-        with (folder / "log").open("wb") as log:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                cwd=copy,
-                env=environment_of(names, stand_in.ports, environment or {}),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-            try:
-                exit_code = str(await asyncio.wait_for(process.wait(), LONGEST_S))
-            except TimeoutError:
-                exit_code = KILLED
-            finally:
-                if process.returncode is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    await process.wait()
-        ran = Ran(exit_code, round(time.monotonic() - begun, 1))
-    ran.items = _items(copy / ITEMS)
-    ran.files = _made(copy, before)
-    ran.requests = dict(stand_in.requests)
-    ran.failed = sorted(stand_in.failed)
-    ran.errors = sum(map(int, _errors((folder / "log").read_text(errors="replace"))))
-    shutil.rmtree(copy)
-    ran.write(folder / "ran.json")
-    return ran
+class Forks:
+    """A process that runs `scrapy crawl` for a project, one run after the other."""
 
+    def __init__(self, project: Project, names: Names, python: str) -> None:
+        self.project, self._names, self._python = project, names, python
+        self.spiders: dict[str, str] = {}
+        """Name -> module."""
 
-def environment_of(names: Names, ports: list[int], more: dict[str, str]) -> dict[str, str]:
-    """As the user's, but led to the stand-in, with no settings of harvester that are not given here."""
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
-    trusted = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), str(names.authority))
-    mine.pop("SCRAPY_SETTINGS_MODULE", None)
-    return {
-        **mine,
-        **trusted,
-        "PYTHONPATH": str(_SHIM),
-        "PYTHONHASHSEED": "0",
-        "STAND_IN_HTTP": str(ports[0]),
-        "STAND_IN_HTTPS": str(ports[1]),
-        **more,
-    }
+    async def __aenter__(self) -> Self:
+        self._process = await asyncio.create_subprocess_exec(
+            *(self._python, "-P", str(_FORKS)),
+            cwd=self.project.folder,
+            env=self._environment({}),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=1 << 24,
+        )
+        self.spiders = json.loads(await self._line())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        await self._process.wait()
+
+    async def run(
+        self, spider: str, arguments: list[str], book: Book, folder: Path, environment: dict[str, str] | None = None
+    ) -> Ran:
+        """One run, with its log and its result in the folder."""
+        copy = self.project.copy(folder / "copy").folder
+        before = _files(copy)
+        given = [word for name, value in SAME_FOR_BOTH.items() for word in ("-s", f"{name}={value}")]
+        words = ["crawl", spider, *given, *arguments, "-O", f"{ITEMS}:jsonlines"]
+        async with StandIn(book, self._names) as stand_in:
+            ports = dict(zip(("STAND_IN_HTTP", "STAND_IN_HTTPS"), map(str, stand_in.ports), strict=True))
+            wanted = {"folder": str(copy), "log": str(folder / "log"), "arguments": words}
+            begun = time.monotonic()
+            exit_code = await self._forked(wanted | {"environment": self._environment(ports | (environment or {}))})
+            ran = Ran(exit_code, round(time.monotonic() - begun, 1))
+        ran.items = _items(copy / ITEMS)
+        ran.files = _made(copy, before)
+        ran.requests = dict(stand_in.requests)
+        ran.failed = sorted(stand_in.failed)
+        ran.errors = sum(map(int, _errors((folder / "log").read_text(errors="replace"))))
+        shutil.rmtree(copy)
+        ran.write(folder / "ran.json")
+        return ran
+
+    async def _forked(self, wanted: dict[str, Any]) -> str:
+        """Its exit code."""
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
+        process = int(await self._line())
+        ended = asyncio.ensure_future(self._line())
+        try:
+            return str(await asyncio.wait_for(asyncio.shield(ended), LONGEST_S))
+        except TimeoutError:
+            return KILLED
+        finally:
+            if not ended.done():
+                os.killpg(process, signal.SIGKILL)
+                await ended
+
+    async def _line(self) -> str:
+        assert self._process.stdout
+        return (await self._process.stdout.readline()).decode().strip()
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        """As the user's, but led to the stand-in, with no settings of harvester that are not given here."""
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("HARVESTER_")}
+        mine.pop("SCRAPY_SETTINGS_MODULE", None)
+        trusted = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), str(self._names.authority))
+        nowhere = {"STAND_IN_HTTP": "9", "STAND_IN_HTTPS": "9"}
+        return {**mine, **trusted, "PYTHONPATH": str(_SHIM), "PYTHONHASHSEED": "0", **nowhere, **more}
 
 
 def _items(path: Path) -> list[Any]:

@@ -13,8 +13,6 @@ ADDRESS = "93.184.215.14"
 """What each name resolves to: a public address, to which nothing is sent."""
 _LOOPBACK = "127.0.0.1"
 _HERE = ("localhost", "", None, socket.gethostname())
-_ports = {443: int(os.environ["STAND_IN_HTTPS"])}
-_http = int(os.environ["STAND_IN_HTTP"])
 _connect, _connect_ex, _getaddrinfo = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
 
 
@@ -28,7 +26,7 @@ def _is_here(host: Any) -> bool:
 def _led(sock: socket.socket, address: Any) -> Any:
     if sock.family not in (socket.AF_INET, socket.AF_INET6) or _is_here(address[0]):
         return address
-    return (_LOOPBACK, _ports.get(address[1], _http))
+    return (_LOOPBACK, int(os.environ["STAND_IN_HTTPS" if address[1] == 443 else "STAND_IN_HTTP"]))
 
 
 def _getaddrinfo_of_stand_in(host: Any, port: Any, *more: Any, **named: Any) -> Any:
