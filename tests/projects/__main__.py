@@ -108,8 +108,9 @@ class Comparison:
 
             theirs = await plain()
             to = _emptied(folder / "ours")
-            async with self._servers.databases(to) as variables:
-                ours = await sides[1].run(spider, arguments, book, to, variables)
+            async with self._servers.databases(to) as databases:
+                ours = await sides[1].run(spider, arguments, book, to, databases.variables)
+                ours.stored = databases.stored(spider)
             different = differences(theirs, ours)
             if different.keys() - {FAILURE_TOLD, "exit code"}:
                 different = differences(theirs, ours, await plain("-again"))

@@ -25,6 +25,9 @@ def differences(plain: Ran, ours: Ran, again: Ran | None = None) -> dict[str, st
             f"{len(ours.items)} in place of {len(plain.items)}; missing {_first(theirs - mine)};"
             f" more {_first(mine - theirs)}"
         )
+    different = len(_texts(ours.items, set()))
+    if ours.stored is not None and ours.stored != different:
+        found["stored"] = f"{ours.stored} in MongoDB, of {different} different items"
     odd_files = {name for name in plain.files if again and again.files.get(name) != plain.files[name]}
     if (left := _without(plain.files, odd_files)) != (right := _without(ours.files, odd_files)):
         found["files"] = _first(f"{name}" for name in left.keys() | right.keys() if left.get(name) != right.get(name))

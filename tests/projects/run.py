@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,9 @@ class Ran:
     """Requests that had no page."""
     errors: int = 0
     """Lines of its log of level ERROR, by Scrapy's own count."""
+
+    stored: int | None = None
+    """Items that MongoDB holds, of a run under harvester."""
 
     @property
     def has_failed(self) -> bool:
@@ -101,16 +105,20 @@ class Forks:
         """Name -> module."""
 
     async def __aenter__(self) -> Self:
-        self._process = await asyncio.create_subprocess_exec(
-            *(self._python, "-P", str(_FORKS)),
-            cwd=self.project.folder,
-            env=self._environment({}),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=1 << 24,
-        )
-        self.spiders = json.loads(await self._line())
+        log = self.project.folder.with_name(f"{self.project.folder.name}.log")
+        with log.open("wb") as errors:
+            self._process = await asyncio.create_subprocess_exec(
+                *(self._python, "-P", str(_FORKS)),
+                cwd=self.project.folder,
+                env=self._environment({}),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                limit=1 << 24,
+            )
+        self.spiders = json.loads(await self._line() or "{}")
+        if not self.spiders:
+            print(f"{self.project.name}: it has no spiders that can be imported:\n{log.read_text()}", file=sys.stderr)
         return self
 
     async def __aexit__(

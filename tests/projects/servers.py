@@ -8,9 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from pymongo import MongoClient
+from pymongo.database import Database
 from redis import Redis
 
 from harvester.config import Config
+from harvester.items.other import item_kind
 from harvester.stores import servers
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import State, running_in
@@ -43,23 +45,35 @@ class Servers:
                     supervisor.wait(240)
 
     @asynccontextmanager
-    async def databases(self, folder: Path) -> AsyncIterator[dict[str, str]]:
-        """The variables of a run that has empty databases and a folder for its files."""
+    async def databases(self, folder: Path) -> AsyncIterator["Databases"]:
+        """Empty ones, for a run that has a folder for its files."""
         number = await self._free.get()
-        name = f"projects-{number}"
         url = f"{self._redis_url.removesuffix('0')}{number}"
         with Redis.from_url(url) as redis, MongoClient[dict[str, Any]](self._mongodb_uri) as client:
             redis.flushdb()
-            client.drop_database(name)
+            client.drop_database(f"projects-{number}")
             try:
-                yield {
-                    "HARVESTER_MONGODB_URI": self._mongodb_uri,
-                    "HARVESTER_REDIS_URL": url,
-                    "HARVESTER_DATABASE": name,
-                    "HARVESTER_STATE_DIR": str(folder / "state"),
-                    "HARVESTER_DATA_DIR": str(folder / "data"),
-                    "HARVESTER_REQUESTS_PER_SECOND": "0",
-                    "HARVESTER_CONTACT": "mailto:stand-in@example.org",
-                }
+                yield Databases(client[f"projects-{number}"], self._mongodb_uri, url, folder)
             finally:
                 self._free.put_nowait(number)
+
+
+class Databases:
+    """Those of a run."""
+
+    def __init__(self, mongodb: Database[dict[str, Any]], mongodb_uri: str, redis_url: str, folder: Path) -> None:
+        self._mongodb = mongodb
+        self.variables = {
+            "HARVESTER_MONGODB_URI": mongodb_uri,
+            "HARVESTER_REDIS_URL": redis_url,
+            "HARVESTER_DATABASE": mongodb.name,
+            "HARVESTER_STATE_DIR": str(folder / "state"),
+            "HARVESTER_DATA_DIR": str(folder / "data"),
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_CONTACT": "mailto:stand-in@example.org",
+        }
+        """What the run needs in its environment."""
+
+    def stored(self, spider: str) -> int:
+        """Returns how many items of the spider MongoDB holds."""
+        return self._mongodb[item_kind(spider)].count_documents({})

@@ -1,5 +1,6 @@
 """What the comparison of public projects stands on: which page an address gets, and what it calls different."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,12 @@ def test_an_item_a_file_a_request_and_an_exit_code_more_or_less_are_told() -> No
     ours = _ran("1", items=[], files={"a": "2"}, requests={"GET x/b": 2})
     assert set(differences(plain, ours)) == {"items", "files", "more requests", "fewer requests", "exit code"}
     assert differences(plain, _ran(files={"a": "1"})) == {}
+
+
+def test_an_item_that_mongodb_does_not_hold_is_told() -> None:
+    twice = _ran(items=[{"a": 1}, {"a": 1}, {"a": 2}])
+    assert differences(twice, replace(twice, stored=2)) == {}
+    assert set(differences(twice, replace(twice, stored=0))) == {"stored"}
 
 
 def test_what_plain_scrapy_gives_otherwise_each_time_is_not_compared() -> None:
