@@ -5,12 +5,15 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache, partial
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import PurePath
 from types import new_class
 from typing import Any, ClassVar
 from unicodedata import normalize
 
 import msgspec
 from itemadapter import ItemAdapter
+from pydantic import AnyUrl
 
 from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.items.base import ITEM, LINK, OUTBOX, RECORDS, RESERVED, Provenance, Record
@@ -22,6 +25,7 @@ _IN_BSON = (datetime, bytes)
 """Types of values that stay as they are."""
 _PLAIN: tuple[type[Any], ...] = (str, int, float, bytes)
 """Types of which others make their own."""
+_AS_TEXT = (AnyUrl, PurePath, IPv4Address, IPv6Address)
 _OWN = frozenset({*Record.__struct_fields__, OUTBOX}) - {"raw"}
 
 
@@ -72,7 +76,7 @@ class ItemRecord(Record, frozen=True, kw_only=True):
 
 def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
     """In the order in which they were given, but for sets: each process would give those an order of its own."""
-    to_builtins = partial(msgspec.to_builtins, builtin_types=_IN_BSON, str_keys=True, enc_hook=_plain)
+    to_builtins = partial(msgspec.to_builtins, builtin_types=_IN_BSON, str_keys=True, enc_hook=plain_value)
     try:
         fields = to_builtins(given, order="deterministic")
     except TypeError:  # what is in a set cannot be compared, as texts and numbers
@@ -80,8 +84,13 @@ def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in msgspec.to_builtins(dict.fromkeys(given), str_keys=True)}
 
 
-def _plain(value: Any) -> Any:
-    """Of a type that is made of one of Python's: a text of BeautifulSoup or lxml, a number of numpy."""
+def plain_value(value: Any) -> Any:
+    """Returns what msgspec can write for a value that it does not know: for a path a text, for a text of lxml too.
+
+    What is of a type that is made of one of Python's, like numbers of numpy, is of Python's. Raises TypeError.
+    """
+    if isinstance(value, _AS_TEXT):
+        return str(value)
     for kind in _PLAIN:
         if isinstance(value, kind):
             return kind(value)

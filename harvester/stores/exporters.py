@@ -18,6 +18,7 @@ from scrapy.utils.python import is_listlike
 
 from harvester.formatting import xml_text
 from harvester.items import Record
+from harvester.items.other import plain_value
 from harvester.stores.tables import (
     CHUNK,
     PLAIN_CSV,
@@ -39,7 +40,12 @@ _not_in_xml_name = re.compile(r"[^\w.-]").sub
 
 def _plain(value: Any) -> Any:
     """What stands in a feed for a value that msgspec does not know."""
-    return ItemAdapter(value).asdict() if ItemAdapter.is_item(value) else str(value)
+    if ItemAdapter.is_item(value):
+        return ItemAdapter(value).asdict()
+    try:
+        return plain_value(value)
+    except TypeError:
+        return str(value)
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode

@@ -215,6 +215,14 @@ def test_values_that_json_lacks_are_written_as_they_are_staged(kind: type[BaseIt
     assert read == {"bytes": "/w==", "took": "P1D", "none": None, "at": "2026-01-31T12:30:15.250000Z", "price": "1.50"}
 
 
+@pytest.mark.parametrize("kind", [JsonFeed, JsonLinesFeed])
+def test_texts_and_numbers_of_types_of_their_own_are_texts_and_numbers(kind: type[BaseItemExporter]) -> None:
+    plain = {"text": "a", "whole": 3, "part": 1.5}
+    item = {name: type("Own", (type(value),), {})(value) for name, value in plain.items()}
+    [read] = json.loads(b"[" + written(kind, [item]).strip().strip(b"[]") + b"]")
+    assert read == plain
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity")])
 def test_a_number_that_is_not_finite_is_a_missing_value_in_every_format(number: float | Decimal) -> None:
     items = [{"a": "x", "n": number, "inner": {"n": number}}, {"a": "y", "n": type(number)(1)}]

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from ipaddress import ip_address
+from pathlib import PurePosixPath
 from typing import Any
 
 import attrs
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, HttpUrl
 from scrapy import Field, Item
 
 from harvester.exceptions import InvalidRecordError
@@ -84,6 +86,16 @@ def test_values_of_types_made_of_pythons_own_are_those() -> None:
     document = stored(values | {"among": [values["s"]]}, "s")
     assert document == {"_id": "a", "s": "a", "i": 3, "f": 1.5, "b": b"x", "among": ["a"]}
     assert {type(document[name]) for name in "sifb"} == {str, int, float, bytes}
+
+
+def test_addresses_and_paths_are_texts() -> None:
+    given = {"page": HttpUrl("https://a.example/b"), "file": PurePosixPath("a/b"), "host": ip_address("10.0.0.1")}
+    assert stored({"_id": "7", **given}) == {
+        "_id": "7",
+        "page": "https://a.example/b",
+        "file": "a/b",
+        "host": "10.0.0.1",
+    }
 
 
 def test_what_bson_lacks_is_text_and_what_it_has_stays() -> None:

@@ -1,12 +1,14 @@
 """Tells two runs of a spider apart."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from tests.projects.run import Ran
 
+_digits = re.compile(r"\d+")
 FAILURE_TOLD = "failure told"
 """A run that gave nothing, or in which something failed, ends with 0 under plain Scrapy only."""
 _FAILURES = ("2", "6", "7")
@@ -31,14 +33,11 @@ def differences(plain: Ran, ours: Ran, again: Ran | None = None) -> dict[str, st
     odd_files = {name for name in plain.files if again and again.files.get(name) != plain.files[name]}
     if (left := _without(plain.files, odd_files)) != (right := _without(ours.files, odd_files)):
         found["files"] = _first(f"{name}" for name in left.keys() | right.keys() if left.get(name) != right.get(name))
-    known = _sent(plain)
-    odd_paths = {_path(key) for key in (known - _sent(again)) + (_sent(again) - known)} if again else set()
-    sent = _sent(ours)
-    more = Counter({key: each for key, each in (sent - known).items() if _path(key) not in odd_paths})
-    less = Counter({key: each for key, each in (known - sent).items() if _path(key) not in odd_paths})
-    if more:
+    odd_paths = _odd_paths(plain, again) if again else set()
+    known, sent = _sent(plain, odd_paths), _sent(ours, odd_paths)
+    if more := sent - known:
         found["more requests"] = f"{more.total()}: {_first(more)}"
-    if less:
+    if less := known - sent:
         found["fewer requests"] = f"{less.total()} of {known.total()}: {_first(less)}"
     if plain.exit_code != ours.exit_code:
         what = FAILURE_TOLD if plain.has_failed and ours.exit_code in _FAILURES else "exit code"
@@ -68,15 +67,26 @@ def _values(items: Iterable[Any]) -> dict[str, Counter[str]]:
     return values
 
 
-def _sent(ran: Ran) -> Counter[str]:
-    """Requests that count: of those that had no page the first only, since what failed may be tried again."""
+def _odd_paths(ran: Ran, again: Ran) -> set[str]:
+    first, second = _sent(ran, set()), _sent(again, set())
+    return {_path(key) for key in (first - second) + (second - first)}
+
+
+def _sent(ran: Ran, odd: set[str]) -> Counter[str]:
+    """Requests that count: of those that had no page the first only, since what failed may be tried again.
+
+    Those with odd paths are counted by their paths.
+    """
     failed = set(ran.failed)
-    return Counter({key: 1 if key in failed else number for key, number in ran.requests.items()})
+    sent: Counter[str] = Counter()
+    for key, number in ran.requests.items():
+        sent[path if (path := _path(key)) in odd else key] += 1 if key in failed else number
+    return sent
 
 
 def _path(key: str) -> str:
-    """A request without its query and body."""
-    return " ".join(key.split(" ")[:2]).partition("?")[0]
+    """A request without its query, its body and its digits."""
+    return _digits.sub("#", " ".join(key.split(" ")[:2]).partition("?")[0])
 
 
 def _first(names: Iterable[str], most: int = 1, letters: int = 300) -> str:

@@ -61,7 +61,7 @@ class Ran:
     @property
     def has_failed(self) -> bool:
         """Whether it gave nothing, or something of it failed: plain Scrapy ends with 0 all the same."""
-        return not self.items or bool(self.errors)
+        return not (self.items or self.files) or bool(self.errors)
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))

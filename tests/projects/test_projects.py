@@ -90,6 +90,9 @@ def test_what_plain_scrapy_gives_otherwise_each_time_is_not_compared() -> None:
     ours = _ran(items=[{"a": 1, "at": "10:02"}], requests={"GET x/a?t=3": 1})
     assert differences(_ran(), ours, again) == {}
     assert set(differences(_ran(), _ran(items=[{"a": 2, "at": "10:02"}]), again)) == {"items"}
+    assert set(differences(_ran(), replace(ours, requests={"GET x/a?t=3": 1, "GET x/a?t=4": 1}), again)) == {
+        "more requests"
+    }
 
 
 def test_a_failed_request_may_be_tried_again() -> None:
