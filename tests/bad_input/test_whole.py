@@ -49,6 +49,7 @@ def test_a_service_that_begins_to_refuse_is_left_alone_and_the_next_run_complete
     assert untruths(site, stored(place.database), fates(place.database)["account"]) == []
 
 
+@pytest.mark.slow
 def test_the_same_command_typed_twice_runs_one_crawl_in_two_processes(place: Place, site: Sandbox) -> None:
     slow = site.fault("slow", "getAuthorFeed", seconds=1)
     first, second = harvest_of(place, site), harvest_of(place, site)

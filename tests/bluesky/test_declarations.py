@@ -47,7 +47,7 @@ def test_no_word_of_an_account_is_ever_in_the_log_of_redis(harvest: Make, site: 
             assert text.encode() not in written, account
 
 
-@pytest.mark.parametrize("history", ["appview", "records"])
+@pytest.mark.parametrize("history", ["appview", pytest.param("records", marks=pytest.mark.slow)])
 def test_an_account_whose_server_s_robots_txt_keeps_its_declaration_is_left_out_unless_that_is_wanted(
     history: str, harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
@@ -67,7 +67,7 @@ def test_an_account_whose_server_s_robots_txt_keeps_its_declaration_is_left_out_
     assert mongodb.profiles.count_documents({"_id": did, "opt_outs": {"$exists": False}})
 
 
-@pytest.mark.parametrize("match", ["^/did:plc:", "getRecord"])
+@pytest.mark.parametrize("match", ["^/did:plc:", pytest.param("getRecord", marks=pytest.mark.slow)])
 def test_an_account_whose_server_cannot_be_reached_is_asked_again_later(
     match: str, harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
@@ -83,6 +83,7 @@ def test_an_account_whose_server_cannot_be_reached_is_asked_again_later(
     assert fates(mongodb)["account"] == {did: ("posts_collected", "")}
 
 
+@pytest.mark.slow
 def test_words_of_those_who_refuse_and_are_beyond_max_accounts_go_from_threads_and_quotes(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:

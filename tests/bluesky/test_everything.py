@@ -15,12 +15,14 @@ from tests.sandbox.process import Sandbox
 By = Callable[[str], Harvested]
 
 
-@pytest.mark.parametrize("history", ["appview", "records", "car"])
+@pytest.mark.parametrize(
+    "history", ["appview", *(pytest.param(history, marks=pytest.mark.slow) for history in ("records", "car"))]
+)
 def test_all_that_is_there_is_found_and_nothing_else(history: str, harvested: By, site: Sandbox) -> None:
     assert untruths(site, harvested(history).database, history=history) == []
 
 
-@pytest.mark.parametrize("history", ["appview", "car"])
+@pytest.mark.parametrize("history", ["appview", pytest.param("car", marks=pytest.mark.slow)])
 def test_the_answer_of_each_record_is_staged(history: str, harvested: By) -> None:
     done = harvested(history)
     refused = {row["_id"] for row in done.database.profiles.find({"opt_outs": {"$exists": True}})}

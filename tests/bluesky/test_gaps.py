@@ -19,7 +19,7 @@ FEWER = 6
 NOT_LISTED = {"status": 400, "error": "InvalidRequest"}
 
 
-@pytest.mark.parametrize("honour_opt_outs", ["yes", "no"])
+@pytest.mark.parametrize("honour_opt_outs", [pytest.param("yes", marks=pytest.mark.slow), "no"])
 def test_posts_that_a_feed_does_not_show_come_from_the_account_s_own_server(
     honour_opt_outs: str, harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
@@ -33,6 +33,7 @@ def test_posts_that_a_feed_does_not_show_come_from_the_account_s_own_server(
     assert f"its profile says that it has {len(every)}" in command.said
 
 
+@pytest.mark.slow
 def test_an_account_keeps_its_mark_when_its_server_has_no_other_history_and_nothing_of_it_is_said_to_be_gone(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
@@ -66,7 +67,9 @@ def test_a_feed_may_lack_a_few_posts(came: int, says: int | None, short: bool) -
     assert is_short(came, says) is short
 
 
-@pytest.mark.parametrize("history", ["appview", "records", "car"])
+@pytest.mark.parametrize(
+    "history", ["appview", *(pytest.param(history, marks=pytest.mark.slow) for history in ("records", "car"))]
+)
 def test_an_account_that_is_taken_down_between_its_profile_and_its_lists_ends_as_gone(
     history: str, harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:

@@ -195,6 +195,7 @@ def test_a_seed_and_a_thread_that_are_there_no_more_are_gone_themselves() -> Non
 DEACTIVATED = {"status": 400, "error": "AccountDeactivated", "message": "Account is deactivated"}
 
 
+@pytest.mark.slow
 def test_an_account_that_depth_has_met_and_that_is_on_no_list_any_more_is_gone_with_all_that_it_made(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
@@ -230,6 +231,7 @@ def test_an_account_that_depth_has_met_and_that_is_on_no_list_any_more_is_gone_w
     assert list(left) == [earlier["_id"]], "what was gone before its account was stays gone"
 
 
+@pytest.mark.slow
 def test_a_thread_whose_first_post_is_deleted_is_gone_though_no_list_shows_it(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:

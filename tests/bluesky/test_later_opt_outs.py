@@ -84,7 +84,10 @@ def test_an_opt_out_that_becomes_known_later_removes_what_an_earlier_harvest_kep
     assert fates(mongodb)["account"][dids["intents_refuse"]] == ("skipped", "opt_out: intent bulkDataset")
 
 
-@pytest.mark.parametrize(("number", "same_folder"), [(signal.SIGKILL, False), (signal.SIGINT, True)])
+@pytest.mark.parametrize(
+    ("number", "same_folder"),
+    [pytest.param(signal.SIGKILL, False, marks=pytest.mark.slow), (signal.SIGINT, True)],
+)
 def test_words_that_a_killed_or_stopped_process_staged_before_another_learnt_that_their_author_refuses_are_taken_back(
     number: signal.Signals, same_folder: bool, site: Sandbox, tmp_path: Path, mongodb: Records, mongodb_uri: str
 ) -> None:

@@ -130,6 +130,7 @@ async def test_nothing_is_left_of_a_crawl_that_is_stopped_or_killed(tmp_path: Pa
                 assert msgspec.json.decode(out, type=Crawled).of(f"{site.url}/never").kind == "RunEnding"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_no_browser_window_or_session_is_left_or_lost_however_its_pool_is_ended(tmp_path: Path) -> None:
     async with JavaScriptSite() as site, JavaScriptSite() as other:

@@ -42,7 +42,7 @@ def test_nothing_is_lost_when_workers_redis_and_mongodb_are_killed(tmp_path: Pat
 @pytest.mark.parametrize(
     ("pages", "storm"),
     [
-        pytest.param(200, SHORT, id="short", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
+        pytest.param(200, SHORT, id="short", marks=[pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]),
         pytest.param(20_000, LONG, id="long", marks=[pytest.mark.chaos, pytest.mark.timeout(5400)]),
     ],
 )

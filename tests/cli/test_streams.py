@@ -24,9 +24,9 @@ def shell(words: str) -> Ran:
 @pytest.mark.parametrize(
     ("words", "ended"),
     [
-        ("version >&-", (0, "", "")),
-        ("version 2>&-", (0, f"{__version__}\n", "")),
-        ("sites show none 2>&-", (2, "", "")),
+        pytest.param("version >&-", (0, "", ""), marks=pytest.mark.slow),
+        pytest.param("version 2>&-", (0, f"{__version__}\n", ""), marks=pytest.mark.slow),
+        pytest.param("sites show none 2>&-", (2, "", ""), marks=pytest.mark.slow),
         ("sites show none <&- >&- 2>&-", (2, "", "")),
     ],
 )
@@ -36,7 +36,7 @@ def test_a_stream_that_is_closed_changes_neither_the_exit_code_nor_the_other_str
     assert shell(words) == ended
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 def test_a_standard_output_that_is_full_is_told_in_one_sentence(
     unbuffered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +59,9 @@ def in_folder(folder: bytes, words: str, **environment: str) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-@pytest.mark.parametrize("columns", ["0", "-5", "wide", "9" * 12])
+@pytest.mark.parametrize(
+    "columns", [*(pytest.param(each, marks=pytest.mark.slow) for each in ("0", "-5", "wide")), "9" * 12]
+)
 def test_a_width_that_no_terminal_has_changes_nothing_that_is_printed(columns: str, tmp_path: Path) -> None:
     plain = in_folder(bytes(tmp_path), "jobs --help", COLUMNS="80")
     assert "export" in plain.stdout

@@ -170,6 +170,7 @@ async def test_workers_that_cannot_be_started_are_tried_again_and_that_is_said(
     assert {"The workers cannot be started" in words for words in said} == {True}
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_is_killed(
     tmp_path: Path, variables: dict[str, str]

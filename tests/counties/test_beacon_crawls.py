@@ -101,6 +101,7 @@ async def test_a_site_that_is_gone_is_told_and_one_that_refuses_is_asked_once_fo
         assert [arrival.path for arrival in portal.arrivals] == [SEARCH]
 
 
+@pytest.mark.slow
 async def test_a_site_that_renames_a_label_in_mid_job_is_left_alone_and_nothing_wrong_is_stored(
     crawls: Crawls, tmp_path: Path
 ) -> None:

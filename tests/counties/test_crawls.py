@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyarrow import parquet
 from pymongo.database import Database
 
@@ -54,6 +55,7 @@ async def test_a_layer_is_whole_whatever_its_server_cannot_do(
         assert len(crawls.items(kind="range")) >= 3 * 4  # ranges of 20 rows, of which the server gives 9
 
 
+@pytest.mark.slow
 async def test_a_layer_of_a_server_that_gives_fewer_rows_and_does_not_say_so_is_whole(crawls: Crawls) -> None:
     county = County(SMALL)
     async with ArcgisTable(county, most_rows=4) as table:
@@ -91,6 +93,7 @@ async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, 
     assert crawls.found("properties") == {key: truth[key] for key in (f"{SITE} {each}" for each in wanted)}
 
 
+@pytest.mark.slow
 async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_nothing_wrong_is_stored(
     crawls: Crawls, mongodb: Database[dict[str, Any]]
 ) -> None:
@@ -147,6 +150,7 @@ async def test_a_layer_that_wants_a_token_is_gone_or_always_gives_the_same_page_
     assert outcomes == {"table": ("waiting", "auth_required"), "parcel": ("failed", "not_found")}
 
 
+@pytest.mark.slow
 async def test_what_is_staged_comes_back_with_the_same_decimals_and_is_exported_exactly(
     crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -54,7 +54,7 @@ async def crawl(
     print(f"\n{platform}: {asked} pages, {opened['evidence']}")
 
 
-@pytest.mark.parametrize(("platform", "number"), [("vgsi", 4), ("beacon", 8)])
+@pytest.mark.parametrize(("platform", "number"), [("vgsi", 4), pytest.param("beacon", 8, marks=pytest.mark.slow)])
 async def test_a_site_that_renames_a_label_in_mid_job_is_left_alone_and_is_whole_when_it_is_as_before(
     crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path, platform: str, number: int
 ) -> None:

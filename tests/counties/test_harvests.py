@@ -12,6 +12,8 @@ from tests.counties.stands import STANDS, TWIN, Stand
 from tests.jobs.running import FINISHED, LEFT
 
 SMALL, THOUSAND = 40, 1000
+SOON = ("arcgis", "vgsi")
+"""Platforms, one of tables and one of pages, of which each run of the tests harvests a small county."""
 ENOUGH = 90
 """Requests that a small harvest takes at most: the first fifty meet each failure."""
 LONGEST_S = 1800
@@ -58,7 +60,10 @@ async def harvest(
     print(f"\n{stand.spider}: {parcels:,} parcels, {kills} kills, {asked:,} requests")
 
 
-@pytest.mark.parametrize("platform", [name for name in STANDS if name != TWIN])
+@pytest.mark.parametrize(
+    "platform",
+    [pytest.param(name, marks=() if name in SOON else pytest.mark.slow) for name in STANDS if name != TWIN],
+)
 async def test_it_is_exactly_the_county_with_a_kill_failures_and_sessions_that_end(
     crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path, platform: str
 ) -> None:

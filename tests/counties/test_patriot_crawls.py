@@ -100,6 +100,7 @@ async def test_addresses_and_the_whole_town_are_found_over_pages_of_results_also
         assert portal.overlaps == 0
 
 
+@pytest.mark.slow
 async def test_a_town_that_renames_a_label_in_mid_job_has_nothing_wrong_stored(crawls: Crawls, tmp_path: Path) -> None:
     county = County(24)
     async with PatriotPortal(county) as portal:

@@ -81,6 +81,7 @@ async def test_each_parcel_address_and_owner_has_a_fate_of_its_own(
         assert smiths
 
 
+@pytest.mark.slow
 async def test_cards_that_are_changed_are_noticed_and_nothing_wrong_is_stored(crawls: Crawls) -> None:
     """Ten changes: ids, labels and columns that are renamed, taken away or merged."""
     changes: list[dict[bytes, bytes]] = [
@@ -108,6 +109,7 @@ async def test_cards_that_are_changed_are_noticed_and_nothing_wrong_is_stored(cr
         check(crawls, town)
 
 
+@pytest.mark.slow
 async def test_what_is_staged_of_a_town_comes_back_the_same(
     crawls: Crawls, mongodb: Database[dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_mongod_that_ends_and_is_started_again_is_a_pause(calm: Calm, tmp_path
     assert disturbed.lacks() == []
 
 
+@pytest.mark.slow
 def test_a_mongod_that_hangs_for_a_while_is_a_pause(calm: Calm, tmp_path: Path) -> None:
     disturbed = Disturbed(calm, tmp_path)
     calm.server.send(signal.SIGSTOP)
@@ -103,6 +104,7 @@ def test_a_mongod_that_hangs_for_a_while_is_a_pause(calm: Calm, tmp_path: Path) 
     assert disturbed.lacks() == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_an_outage_ends_the_run_and_the_next_one_completes_it(calm: Calm, tmp_path: Path) -> None:
     disturbed = Disturbed(calm, tmp_path)
     calm.server.end(signal.SIGKILL)

@@ -32,6 +32,7 @@ def test_the_deployed_version_lists_its_spiders(scrapyd: Scrapyd, first_deploy: 
     assert "bluesky" in scrapyd.get("listspiders", project="harvester", _version=newest)["spiders"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
@@ -75,6 +76,7 @@ async def test_a_version_that_is_there_already_is_refused_and_stays(scrapyd: Scr
     assert versions(scrapyd) == before
 
 
+@pytest.mark.slow
 def test_it_is_said_when_jobs_would_use_another_version_and_the_folder_stays_as_it_was(
     scrapyd: Scrapyd, tmp_path: Path
 ) -> None:

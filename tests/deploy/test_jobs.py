@@ -28,6 +28,7 @@ def test_a_job_harvests_its_seeds_and_writes_down_how_it_ended(
     assert Path(run["report"]).is_file(), "its template is in the egg"
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_is_interrupted_and_the_same_job_continues_it(
     scrapyd: Scrapyd, site: Sandbox, records: Records
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_cancelled_job_is_interrupted_and_the_same_job_continues_it(
     assert (last["crawl"], last["state"]) == (run["crawl"], "finished"), scrapyd.said
 
 
+@pytest.mark.slow
 def test_a_refused_job_has_its_own_reason_and_exit_code(scrapyd: Scrapyd, site: Sandbox, records: Records) -> None:
     site.fault("block_all", match="/xrpc/app.bsky.")
     job = scrapyd.schedule(**wishes(site, depth="2"))
@@ -61,6 +63,7 @@ def test_a_job_that_misses_its_monitors_says_which(scrapyd: Scrapyd, site: Sandb
     assert "Record count" in [failure["monitor"] for failure in run["failures"]]
 
 
+@pytest.mark.slow
 def test_a_job_that_never_began_is_written_down_too(scrapyd: Scrapyd, records: Records) -> None:
     job = scrapyd.schedule(depth="deep", colour="red")
     scrapyd.finish(job)

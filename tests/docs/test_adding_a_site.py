@@ -85,7 +85,11 @@ async def test_the_page_leads_from_an_empty_folder_to_records_in_mongodb(house: 
 
 
 @pytest.mark.parametrize(
-    ("url", "read"), [("/", {"title": "A shop"}), ("/api/quotes?page=1", {"size": 3})], ids=["html", "json"]
+    ("url", "read"),
+    [
+        pytest.param("/", {"title": "A shop"}, id="html"),
+        pytest.param("/api/quotes?page=1", {"size": 3}, id="json", marks=pytest.mark.slow),
+    ],
 )
 async def test_a_new_spider_runs_at_once_and_so_does_its_test(house: House, url: str, read: dict[str, Any]) -> None:
     async with Site(books() | quotes()) as site:

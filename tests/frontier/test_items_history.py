@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from redis.asyncio import Redis
 
 from harvester.frontier.keys import entry_id
@@ -422,6 +423,7 @@ CONTAINED = (
 )
 
 
+@pytest.mark.slow
 async def test_the_frontier_knows_of_items_what_it_should_whatever_happens(redis: Redis) -> None:
     contained: Counter[str] = Counter()
     for seed in histories(HISTORIES, CONTAINED, contained):

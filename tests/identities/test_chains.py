@@ -127,6 +127,7 @@ async def test_chain_whose_session_ended_is_told_so_and_begins_anew(
     assert county.agreements == 4
 
 
+@pytest.mark.slow
 async def test_worker_killed_in_the_midst_of_chains_leaves_them_to_the_next(
     county: County, folder: Path, own_redis: str
 ) -> None:

@@ -139,6 +139,7 @@ async def test_a_run_goes_on_when_redis_has_lost_everything(
     assert "What belongs to job items is fed again" in runs.said
 
 
+@pytest.mark.slow
 async def test_a_run_goes_on_with_a_redis_that_has_lost_its_files_and_so_does_one_that_starts_then(
     tmp_path: Path, mongodb_uri: str, mongodb: Database[Document], free_port: int
 ) -> None:
@@ -346,6 +347,7 @@ async def test_one_process_works_at_all_jobs_of_its_spider(
     assert list(jobs(mongodb).values()) == ["finished", "finished"]
 
 
+@pytest.mark.slow
 async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_same_command_has_given_the_rest(
     tmp_path: Path, mongodb: Database[Document], mongodb_uri: str, own_redis: str
 ) -> None:

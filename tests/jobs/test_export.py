@@ -234,6 +234,7 @@ def test_an_export_that_is_told_to_end_leaves_no_part_of_a_file(
     assert (parts[0], list((jobs.folder / "out").iterdir())) == (True, [])
 
 
+@pytest.mark.slow
 def test_a_job_of_thousands_of_items_is_exported_whole(jobs: Jobs) -> None:
     job = jobs.submitted("".join(f"{number}\n" for number in range(5_001)))
     for form in ("jsonl", "csv", "parquet"):

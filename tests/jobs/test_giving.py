@@ -147,7 +147,9 @@ class Servers:
 ENTRIES = [f"http://{site}.example/page/{number}" for site in ("one", "two") for number in range(1, 4)]
 
 
-@pytest.mark.parametrize("before", [False, True], ids=["new jobs", "jobs that are open"])
+@pytest.mark.parametrize(
+    "before", [pytest.param(False, id="new jobs"), pytest.param(True, id="jobs that are open", marks=pytest.mark.slow)]
+)
 async def test_entries_of_a_worker_that_was_killed_anywhere_are_done_once_though_their_jobs_were_finished_meanwhile(
     ledgers: Ledgers, own_redis: str, before: bool
 ) -> None:

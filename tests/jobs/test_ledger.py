@@ -394,6 +394,7 @@ async def test_a_process_killed_while_it_adds_claims_or_ends_items_loses_none(
     assert await other.finish(job.id)
 
 
+@pytest.mark.slow
 async def test_a_killed_process_that_adds_goes_on_where_it_was(
     ledgers: Ledgers, mongodb_uri: str, mongodb: Database[Document], tmp_path: Path
 ) -> None:

@@ -63,7 +63,7 @@ async def job(service: JobService, ledgers: Ledgers) -> str:
     return job.id
 
 
-@pytest.mark.parametrize("most", [1, 7, 1000])
+@pytest.mark.parametrize("most", [7, *(pytest.param(most, marks=pytest.mark.slow) for most in (1, 1000))])
 async def test_pages_have_each_item_once_that_a_filter_finds(
     service: JobService, job: str, mongodb: Database[Document], most: int
 ) -> None:

@@ -107,7 +107,10 @@ def test_deep_nesting_in_place_of_every_other_value(name: str, levels: int) -> N
                     assert_can_be_kept(READERS[name](body.replace(b'"@@@"', nested)))
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in ("embeds", "feed", "quotes") else ()) for name in READERS],
+)
 def test_bad_bytes_anywhere_in_a_page(name: str) -> None:
     body = page(name)
     for at in range(0, len(body), 7):

@@ -21,6 +21,8 @@ from tests.root import ROOT
 from tests.stores.conftest import Place, ended
 
 BOTH = pytest.mark.parametrize("name", ["mongodb", "valkey"])
+VALKEY_SOON = pytest.mark.parametrize("name", ["valkey", pytest.param("mongodb", marks=pytest.mark.slow)])
+"""`make test` starts the cheaper of the two."""
 
 
 def write(uri: str, value: int) -> None:
@@ -52,7 +54,7 @@ def test_that_a_server_starts_is_said_at_a_terminal_only(is_terminal: bool, monk
     assert screen.getvalue() == (said if is_terminal else "")
 
 
-@BOTH
+@VALKEY_SOON
 def test_a_server_is_shared_and_stops_after_its_last_user(place: Place, name: str) -> None:
     first, second = place.user(name), place.user(name)
     uri = first.ask("join")
@@ -75,7 +77,7 @@ def test_a_server_stops_after_its_last_user_was_killed(place: Place) -> None:
     assert ended(server, supervisor)
 
 
-@BOTH
+@VALKEY_SOON
 def test_data_and_address_outlast_the_server(place: Place, name: str) -> None:
     before = place.user(name)
     uri = before.ask("join")
@@ -101,7 +103,7 @@ def test_a_killed_server_is_started_again_with_its_data(place: Place, name: str)
     assert read(uri) == 3
 
 
-@BOTH
+@VALKEY_SOON
 def test_a_killed_supervisor_takes_its_server_along_and_the_next_call_starts_both(place: Place, name: str) -> None:
     user = place.user(name)
     uri = user.ask("join")

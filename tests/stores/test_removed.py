@@ -32,7 +32,7 @@ def replace(state_dir: Path, name: str) -> None:
     ("act", "name"),
     [
         *((act, "valkey") for act in (remove, remove_data, move, replace)),
-        (remove, "mongodb"),
+        pytest.param(remove, "mongodb", marks=pytest.mark.slow),
         *(pytest.param(act, "mongodb", marks=pytest.mark.soak) for act in (remove_data, move, replace)),
     ],
 )

@@ -96,7 +96,12 @@ def ping(name: str, url: str) -> bool:
         return bool(mongodb.admin.command("ping")["ok"])
 
 
-@pytest.fixture(params=["valkey with a long path", "mongodb with a path that it takes for hosts"])
+@pytest.fixture(
+    params=[
+        "valkey with a long path",
+        pytest.param("mongodb with a path that it takes for hosts", marks=pytest.mark.slow),
+    ]
+)
 def odd(request: pytest.FixtureRequest, place: Place) -> Iterator[str]:
     """A server at whose folder it cannot listen."""
     name, _, why = str(request.param).partition(" ")

@@ -83,6 +83,7 @@ async def test_a_large_and_a_small_job_of_two_spiders_end_with_one_command(
     working.check_nothing_runs()
 
 
+@pytest.mark.slow
 async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_several(
     working: Working, mongodb: Database[Document]
 ) -> None:
@@ -100,6 +101,7 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
     working.check_nothing_runs()
 
 
+@pytest.mark.slow
 async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_makes_room_too(
     working: Working, mongodb: Database[Document]
 ) -> None:
@@ -128,6 +130,7 @@ async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_m
     working.check_nothing_runs()
 
 
+@pytest.mark.slow
 async def test_the_death_of_a_process_that_makes_room_does_not_count(
     working: Working, mongodb: Database[Document]
 ) -> None:
@@ -205,6 +208,7 @@ async def test_items_that_wait_for_longer_than_it_may_wait_are_left_with_a_word(
     working.check_nothing_runs()
 
 
+@pytest.mark.slow
 async def test_a_spider_that_rested_long_ago_is_waited_for_when_it_rests_again(
     working: Working, mongodb: Database[Document]
 ) -> None:
@@ -235,7 +239,9 @@ async def test_what_is_active_in_nobodys_hands_is_worked_at(working: Working, mo
         assert records(mongodb) == tree.records()
 
 
-@pytest.mark.parametrize(("words", "left"), [(("pause",), "waiting"), (("cancel", "--yes"), "skipped")])
+@pytest.mark.parametrize(
+    ("words", "left"), [(("pause",), "waiting"), pytest.param(("cancel", "--yes"), "skipped", marks=pytest.mark.slow)]
+)
 async def test_what_a_run_that_ended_early_has_begun_comes_to_its_end_though_its_job_was_stopped_since(
     working: Working, mongodb: Database[Document], words: tuple[str, ...], left: str
 ) -> None:
@@ -256,7 +262,12 @@ async def test_what_a_run_that_ended_early_has_begun_comes_to_its_end_though_its
     ("spider", "code", "said"),
     [
         ("refused_tree", 2, "No process of refused_tree is started any more"),
-        ("broken_tree", 1, "3 times in a row before it had fetched anything. No process of broken_tree is started for"),
+        pytest.param(
+            "broken_tree",
+            1,
+            "3 times in a row before it had fetched anything. No process of broken_tree is started for",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 async def test_a_spider_that_cannot_be_started_stops_no_other(
@@ -296,6 +307,7 @@ async def test_open_jobs_are_named_whose_spider_the_project_does_not_have(
     assert working.said.count("Open jobs are left alone whose spiders this project does not have: moved") == 1
 
 
+@pytest.mark.slow
 async def test_a_schedule_whose_items_cannot_be_read_stops_no_spider(
     working: Working, mongodb: Database[Document]
 ) -> None:

@@ -171,7 +171,7 @@ async def test_wrong_password_stops_at_once_with_one_login(site: Sandbox, tmp_pa
     assert calls(site) == {"createSession 401": 1}
 
 
-@pytest.mark.parametrize("name", ["AuthFactorTokenRequired", "AccountTakedown"])
+@pytest.mark.parametrize("name", ["AuthFactorTokenRequired", pytest.param("AccountTakedown", marks=pytest.mark.slow)])
 async def test_refused_login_says_why(site: Sandbox, tmp_path: Path, name: str) -> None:
     site.fault("status", "createSession", status=401, error=name)
     with pytest.raises(SessionError, match=rf"{name}.*Create an app password"):

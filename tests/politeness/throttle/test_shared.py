@@ -74,6 +74,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Shared:
     return shared
 
 
+@pytest.mark.slow
 def test_every_worker_gets_all_its_answers(shared: Shared) -> None:
     for crawled in shared.crawled:
         assert [result.status for result in crawled.results] == [200] * (1 + QUICK + SLOW)
