@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -132,6 +133,13 @@ def postgres_address() -> Iterator[str]:
 @pytest.fixture
 def own_redis(redis_url: str) -> Iterator[str]:
     """Address of an empty database of this test's own."""
+    with empty_redis(redis_url) as url:
+        yield url
+
+
+@contextmanager
+def empty_redis(redis_url: str) -> Iterator[str]:
+    """Address of a database that is empty, and is emptied afterwards."""
     url = f"{redis_url.removesuffix('0')}{1 + uuid4().int % 15}"
     with Redis.from_url(url) as redis:
         redis.flushdb()

@@ -11,6 +11,7 @@ import pytest
 from pymongo import MongoClient
 
 from tests.bad_input.command import Place
+from tests.conftest import empty_redis
 from tests.sandbox.process import Sandbox
 
 Story = Callable[[Place, Sandbox], Any]
@@ -31,40 +32,45 @@ def site(_site: Sandbox) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def place(site: Sandbox, tmp_path: Path, mongodb_uri: str) -> Iterator[Place]:
-    with _place(site, tmp_path, mongodb_uri) as place:
+def place(site: Sandbox, tmp_path: Path, mongodb_uri: str, redis_url: str) -> Iterator[Place]:
+    with _place(site, tmp_path, mongodb_uri, redis_url) as place:
         yield place
 
 
 @pytest.fixture(scope="module")
 def told(
-    request: pytest.FixtureRequest, site: Sandbox, tmp_path_factory: pytest.TempPathFactory, mongodb_uri: str
+    request: pytest.FixtureRequest,
+    site: Sandbox,
+    tmp_path_factory: pytest.TempPathFactory,
+    mongodb_uri: str,
+    redis_url: str,
 ) -> Callable[[str], Any]:
     """What came of one of the module's STORIES (name -> Story), each in a place of its own, when it is first asked."""
     stories: dict[str, Story] = request.module.STORIES
 
     @cache
     def tell(name: str) -> Any:
-        with _place(site, tmp_path_factory.mktemp("place"), mongodb_uri) as place:
+        with _place(site, tmp_path_factory.mktemp("place"), mongodb_uri, redis_url) as place:
             return stories[name](place, site)
 
     return tell
 
 
 @contextmanager
-def _place(site: Sandbox, folder: Path, mongodb_uri: str) -> Iterator[Place]:
+def _place(site: Sandbox, folder: Path, mongodb_uri: str, redis_url: str) -> Iterator[Place]:
     name = f"test-{uuid4().hex[:12]}"
-    variables = {
-        "SCRAPY_SETTINGS_MODULE": "harvester.settings",
-        "HARVESTER_MONGODB_URI": mongodb_uri,
-        "HARVESTER_DATABASE": name,
-        "HARVESTER_STATE_DIR": str(folder / "state"),
-        "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
-        "HARVESTER_REQUESTS_PER_SECOND": "0",
-        "HARVESTER_PLC_URL": site.url,
-        "HARVESTER_PARKED_SECONDS": "0",
-        "HARVESTER_DEFERRED_SECONDS": "0",
-    }
-    with MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+    with empty_redis(redis_url) as own_redis, MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True) as client:
+        variables = {
+            "SCRAPY_SETTINGS_MODULE": "harvester.settings",
+            "HARVESTER_MONGODB_URI": mongodb_uri,
+            "HARVESTER_REDIS_URL": own_redis,
+            "HARVESTER_DATABASE": name,
+            "HARVESTER_STATE_DIR": str(folder / "state"),
+            "HARVESTER_ALLOW_PRIVATE_HOSTS": "true",
+            "HARVESTER_REQUESTS_PER_SECOND": "0",
+            "HARVESTER_PLC_URL": site.url,
+            "HARVESTER_PARKED_SECONDS": "0",
+            "HARVESTER_DEFERRED_SECONDS": "0",
+        }
         yield Place(folder, client[name], variables)
         client.drop_database(name)

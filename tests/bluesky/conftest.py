@@ -66,10 +66,13 @@ def harvested(
 
 
 @pytest.fixture
-def harvest(site: Sandbox, tmp_path: Path, mongodb_uri: str, mongodb: Records) -> Callable[..., Harvest]:
+def harvest(
+    site: Sandbox, tmp_path: Path, mongodb_uri: str, mongodb: Records, own_redis: str
+) -> Callable[..., Harvest]:
     """Makes a command of the test's own: arguments of the spider by name, and `variables` of the environment."""
 
     def make(variables: dict[str, str] | None = None, **arguments: str) -> Harvest:
-        return Harvest(site, tmp_path, mongodb_uri, mongodb.name, variables or {}, **arguments)
+        redis = {"HARVESTER_REDIS_URL": own_redis}
+        return Harvest(site, tmp_path, mongodb_uri, mongodb.name, redis | (variables or {}), **arguments)
 
     return make

@@ -89,11 +89,17 @@ def test_an_opt_out_that_becomes_known_later_removes_what_an_earlier_harvest_kep
     [pytest.param(signal.SIGKILL, False, marks=pytest.mark.slow), (signal.SIGINT, True)],
 )
 def test_words_that_a_killed_or_stopped_process_staged_before_another_learnt_that_their_author_refuses_are_taken_back(
-    number: signal.Signals, same_folder: bool, site: Sandbox, tmp_path: Path, mongodb: Records, mongodb_uri: str
+    number: signal.Signals,
+    same_folder: bool,
+    site: Sandbox,
+    tmp_path: Path,
+    mongodb: Records,
+    mongodb_uri: str,
+    own_redis: str,
 ) -> None:
     did = site.did("intents_refuse")
     first, second = tmp_path / "first", tmp_path / ("first" if same_folder else "second")
-    shared = {"HARVESTER_STATE_DIR": str(tmp_path / "state"), "HARVESTER_LEASE_SECONDS": "3"}
+    shared = {"HARVESTER_REDIS_URL": own_redis, "HARVESTER_LEASE_SECONDS": "3"}
 
     wanted = {"seeds": f"{did},{site.did(QUOTING)}", "depth": "0", "collect": "profiles,posts"}
 

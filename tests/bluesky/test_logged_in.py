@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from urllib.parse import unquote
 
+import pytest
+
 from tests.bluesky.compared import untruths
 from tests.bluesky.conftest import EVERYTHING, Records
 from tests.crash.harvest import Harvest, fates
@@ -12,6 +14,7 @@ from tests.sandbox.process import Sandbox
 READER = 20
 
 
+@pytest.mark.slow
 def test_a_logged_in_harvest_asks_its_own_server_and_equals_the_anonymous_one(
     harvest: Callable[..., Harvest], site: Sandbox, mongodb: Records, free_port: int
 ) -> None:

@@ -42,12 +42,13 @@ def small(_small: Sandbox) -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def make(small: Sandbox, tmp_path: Path, mongodb_uri: str, mongodb: Records) -> Make:
+def make(small: Sandbox, tmp_path: Path, mongodb_uri: str, mongodb: Records, own_redis: str) -> Make:
     """Makes a command; of a browser, unless it says `via="api"`."""
 
     def command(variables: dict[str, str] | None = None, **arguments: str) -> Harvest:
         wishes = {"via": "browser", "web": web(small)} | wanted(small) | arguments
-        return Harvest(small, tmp_path, mongodb_uri, mongodb.name, variables or {}, **wishes)
+        redis = {"HARVESTER_REDIS_URL": own_redis}
+        return Harvest(small, tmp_path, mongodb_uri, mongodb.name, redis | (variables or {}), **wishes)
 
     return command
 

@@ -29,6 +29,7 @@ def check(crawls: Crawls, county: County) -> None:
         assert crawls.found(collection) == documents, collection
 
 
+@pytest.mark.slow
 async def test_each_parcel_has_a_fate_of_its_own_and_what_is_staged_comes_back_the_same(
     crawls: Crawls, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ async def test_a_layer_of_a_server_that_gives_fewer_rows_and_does_not_say_so_is_
         crawls.check(county)
 
 
+@pytest.mark.slow
 async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, tmp_path: Path) -> None:
     """Whether they are named in the command, or were submitted as a job."""
     county = County(SMALL)
@@ -132,6 +133,7 @@ async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_not
     assert crawls.found("properties").items() <= truth.items()
 
 
+@pytest.mark.slow
 async def test_a_layer_that_wants_a_token_is_gone_or_always_gives_the_same_page_says_so(
     crawls: Crawls, mongodb: Database[dict[str, Any]]
 ) -> None:

@@ -89,6 +89,14 @@ async def ledgers(mongodb_uri: str, mongodb: Database[Document]) -> AsyncIterato
         yield ledgers
 
 
+def moments(first: int, end: int) -> list[Any]:
+    """After how many operations a process is killed: each third number, and the others when `make slow` runs."""
+    return [
+        pytest.param(number, marks=() if (number - first) % 3 == 1 else pytest.mark.slow)
+        for number in range(first, end)
+    ]
+
+
 def after_operations(ledger: OneLedger, operations: int, action: Callable[[], Awaitable[object]]) -> None:
     """Has something done after so many operations of the ledger, and before the next."""
     left = operations

@@ -30,7 +30,7 @@ from harvester.jobs.feeder import Feeder
 from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import now
 from harvester.jobs.runs import Run
-from tests.jobs.conftest import Killed, Ledgers, OneLedger, nowhere, pages
+from tests.jobs.conftest import Killed, Ledgers, OneLedger, moments, nowhere, pages
 from tests.jobs.side import Side
 
 
@@ -191,7 +191,7 @@ async def test_what_a_look_to_the_end_does_not_find_any_more_is_marked_with_its_
     assert workers.stats.get_value("harvester/records/gone/follow") == 1
 
 
-@pytest.mark.parametrize("operations", range(4, 12))
+@pytest.mark.parametrize("operations", moments(4, 12))
 async def test_a_feeder_killed_anywhere_leaves_marked_what_another_would_have(
     ledgers: Ledgers, workers: Workers, operations: int
 ) -> None:
@@ -417,7 +417,7 @@ async def test_two_feeders_feed_every_item_once(ledgers: Ledgers, workers: Worke
     assert {(item.state, item.attempts) for item in items} == {(State.DONE, 1)}
 
 
-@pytest.mark.parametrize("operations", range(2, 16))
+@pytest.mark.parametrize("operations", moments(2, 16))
 async def test_a_feeder_killed_anywhere_leaves_nothing_behind(
     ledgers: Ledgers, workers: Workers, operations: int
 ) -> None:

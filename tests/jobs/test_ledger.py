@@ -22,7 +22,7 @@ from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Ended, Lost, StageReached
 from tests.crawling import until
 from tests.forking import Forked, fork
-from tests.jobs.conftest import Killed, Ledgers, OneLedger, after_operations, nowhere, pages
+from tests.jobs.conftest import Killed, Ledgers, OneLedger, after_operations, moments, nowhere, pages
 from tests.root import ROOT
 
 Document = dict[str, Any]
@@ -361,7 +361,7 @@ async def test_items_that_come_while_a_job_is_being_finished_are_not_missed(ledg
     assert await ledgers.states() == {"late": State.WAITING}
 
 
-@pytest.mark.parametrize("operations", range(1, 14))
+@pytest.mark.parametrize("operations", moments(1, 14))
 async def test_a_process_killed_while_it_adds_claims_or_ends_items_loses_none(
     ledgers: Ledgers, operations: int
 ) -> None:

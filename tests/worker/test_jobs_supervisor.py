@@ -184,6 +184,7 @@ async def test_a_signal_drains_all_and_the_same_command_goes_on(working: Working
     assert states(mongodb) == {"done": 160}
 
 
+@pytest.mark.slow
 async def test_a_paused_job_gets_no_process(working: Working, mongodb: Database[Document]) -> None:
     async with Tree(3) as tree, Tree(3) as paused:
         await working.submit("tree", tree, 1)
