@@ -63,6 +63,7 @@ def mongodb_under_its_other_name(place: Place, site: Sandbox) -> Answer:
 
 
 def redis_that_is_not_used(place: Place, site: Sandbox) -> Answer:
+    del place.variables["HARVESTER_REDIS_URL"]
     place.variables["REDIS_URL"] = "htp://127.0.0.1"
     return place.crawl(site, "-s", "SCHEDULER=scrapy.core.scheduler.Scheduler")
 
