@@ -162,4 +162,3 @@ MEDIA_ALLOW_REDIRECTS = True  # default False; CDNs redirect
 # Monitors (monitors/)
 SCRAPYD_JOB = ""  # the crawl command sets it to the job's id at Scrapyd; RunHistory writes it down
 SPIDERMON_ENABLED = True  # default False
-SPIDERMON_ENGINE_STOP_MONITORS = ("harvester.monitors.suites.RunMonitors",)

@@ -1,39 +1,64 @@
-"""Spidermon as an extension that logs no errors for monitors that fail."""
+"""Spidermon as an extension that logs no errors for monitors that fail, and runs harvester's suite besides others."""
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
 from spidermon import MonitorRunner, MonitorSuite
 from spidermon import settings as spidermon_settings
 from spidermon.contrib.scrapy.extensions import Spidermon
 
+from harvester.items import Batch
 from harvester.monitors.history import history_of
+from harvester.monitors.judgement import Judgement
+from harvester.monitors.suites import RunMonitors
 
 logger = logging.getLogger(__name__)
 
 
 class RunMonitoring(Spidermon):  # type: ignore[misc]
-    """Spidermon with another runner; the suites log what they have to say.
+    """Runs the suites that SPIDERMON_... settings name, and then RunMonitors, when the engine has stopped.
 
-    Suites belong into SPIDERMON_ENGINE_STOP_MONITORS: on spider_closed, spiders still count what they did.
-    Its own logs a traceback of each failed monitor as an error, which raises log_count/ERROR, through a
-    method of the spider that Scrapy deprecates.
+    On spider_closed, spiders still count what they did. Spidermon's own extension logs a traceback of each failed
+    monitor as an error, which raises log_count/ERROR, through a method of the spider that Scrapy deprecates.
     """
+
+    suite: RunMonitors
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        monitoring: Self = super().from_crawler(crawler)
+        monitoring.suite = RunMonitors(crawler=crawler)
+        return monitoring
 
     def engine_stopped(self) -> None:
         if history_of(self.crawler).opened:
             super().engine_stopped()
+            _run(self.suite, self._generate_data_for_spider(self.crawler.spider))
+
+    def item_scraped(self, item: Any, response: Any, spider: Spider) -> None:
+        for each in item.records if isinstance(item, Batch) else [item]:
+            super().item_scraped(each, response, spider)
 
     def _run_suites(self, spider: Spider, suites: Iterable[MonitorSuite]) -> None:
         data = self._generate_data_for_spider(spider)
         for suite in suites:
-            _log_broken(MonitorRunner().run(suite, **data))
+            judgement = Judgement.of(_run(suite, data))
+            history_of(self.crawler).of_project.update({each.monitor: each for each in judgement.monitors})
 
 
-def _log_broken(result: Any) -> None:
-    """Logs exceptions of monitors and actions, which Spidermon keeps to itself."""
+def without_spidermon(settings: BaseSettings) -> dict[Any, None]:
+    """What to add to EXTENSIONS of a project that has Spidermon's: RunMonitoring runs the project's suites."""
+    names = (Spidermon, f"{Spidermon.__module__}.{Spidermon.__name__}")
+    return {each: None for each in settings.getdict("EXTENSIONS") if each in names}
+
+
+def _run(suite: MonitorSuite, data: dict[str, Any]) -> Any:
+    """Returns the result of a suite. Logs exceptions of monitors and actions, which Spidermon keeps to itself."""
+    result = MonitorRunner().run(suite, **data)
     for ran in (
         *result.monitor_results,
         *result.monitors_finished_action_results,
@@ -42,3 +67,4 @@ def _log_broken(result: Any) -> None:
     ):
         if ran.status == spidermon_settings.MONITOR.STATUS.ERROR:
             logger.error("%s broke:\n%s", ran.item.name, ran.error)
+    return result

@@ -26,7 +26,7 @@ from harvester.exceptions import HarvesterError, ServiceError, UnknownRun, Usage
 from harvester.formatting import storable
 from harvester.masking import mask
 from harvester.monitors.arguments import printable_arguments
-from harvester.monitors.judgement import Judgement
+from harvester.monitors.judgement import Judged, Judgement
 from harvester.monitors.summary import RunSummary, exit_code
 from harvester.shutdown import stop
 from harvester.stores import mongodb, servers
@@ -78,6 +78,8 @@ class RunHistory:
     """None until it was read."""
     judgement: Judgement | None = None
     """Set by RunMonitors at the end."""
+    of_project: dict[str, Judged]
+    """What the project's own monitors said last, by name. RunMonitoring runs them."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         assert crawler.stats
@@ -87,6 +89,7 @@ class RunHistory:
         self.started_at = datetime.now(UTC)
         self.run_id = _run_id(self.started_at)
         self.stats.set_value("harvester/run", self.run_id)
+        self.of_project = {}
         self.closed = False
         """Whether it was written down how the run ended."""
         self._database: AsyncDatabase[dict[str, Any]] | None = None

@@ -51,6 +51,8 @@ class Judgement(NamedTuple):
 
 def _judged(item: Any) -> Judged:
     name = item.monitor.monitor_name
+    # A project's monitors may have several tests.
+    name = name if item.monitor.method_name == "runTest" else item.monitor.name
     if item.status == STATUS.FAILURE:
         return Judged(name, "failed", mask(item.reason))
     if item.status == STATUS.ERROR:
@@ -58,4 +60,4 @@ def _judged(item: Any) -> Judged:
         return Judged(name, "failed", f"The monitor itself broke: {mask(last_line)}. The log has the details.")
     if item.status == STATUS.SKIPPED:
         return Judged(name, "skipped", item.reason)
-    return Judged(name, "passed", item.monitor.note)
+    return Judged(name, "passed", getattr(item.monitor, "note", ""))

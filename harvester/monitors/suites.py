@@ -308,6 +308,22 @@ class FailedItemsMonitor(RunMonitor):
         return f"{failed:,} of {counted(sum(states.values()), kind)} failed{gone}."
 
 
+@monitors.name("Project's monitors")
+class ProjectMonitor(Monitor):  # type: ignore[misc]
+    """Has the verdict be that of all monitors: a project may have suites of its own (SPIDERMON_..._MONITORS)."""
+
+    note = ""
+
+    def runTest(self) -> None:
+        ran = [each for each in history_of(self.data.crawler).of_project.values() if each.status != "skipped"]
+        failed = [f"{each.monitor}: {each.message}" for each in ran if each.status == "failed"]
+        self.note = f"{len(ran) - len(failed)} of {counted(len(ran), 'monitor')} of the project passed."
+        if failed:
+            self.fail(" ".join([self.note, *failed]))
+        if not ran or RunSummary.from_stats(self.data.stats).interrupted:
+            self.skipTest(self.note)
+
+
 class RunMonitors(MonitorSuite):  # type: ignore[misc]
     """Judges a run, writes the verdict into the stats, then the report, and alerts when it failed."""
 
@@ -323,6 +339,7 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
         UnclassifiedMonitor,
         LayoutMonitor,
         FailedItemsMonitor,
+        ProjectMonitor,
     )
     monitors_finished_actions = (WriteReport,)
     monitors_failed_actions = (SendAlerts,)

@@ -5,7 +5,7 @@ docs/coming-from-scrapy-redis.md has it all in one table.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -26,6 +26,7 @@ from harvester.frontier.scheduler import Scheduler, lacks
 from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.jobs.serving import LOOK_S, Serving
+from harvester.monitors.extension import without_spidermon
 from harvester.pipelines.items import ItemsPipeline
 from harvester.shutdown import RunEnding, end, fault_of, is_ending, pause
 from harvester.spiders.base import HarvesterSpider
@@ -104,10 +105,12 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
         _add(settings, given, "SPIDER_MIDDLEWARES", _DEPTH)
     if is_stock:
         _add(settings, given, "DOWNLOADER_MIDDLEWARES", _COMPONENTS)
+    if off := without_spidermon(given):
+        _add(settings, given, "EXTENSIONS", off)
     cookies._split_domain = domains  # Scrapy's fetches a list from others, and the event loop waits for it
 
 
-def _add(settings: BaseSettings, given: BaseSettings, name: str, components: dict[str, int]) -> None:
+def _add(settings: BaseSettings, given: BaseSettings, name: str, components: Mapping[Any, int | None]) -> None:
     settings.set(name, given.getdict(name) | components, max(_ABOVE_SPIDER, given.getpriority(name) or 0))
 
 

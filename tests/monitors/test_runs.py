@@ -83,7 +83,7 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_with_what_words
         "harvester/errors/blocked/api.test:8080": 12,
         "harvester/said/blocked/api.test:8080": "HTTP 403: too many of you",
     }
-    toy.run({**harvest(40), **refused}, reason="blocked")
+    toy.run({**harvest(40), **refused, "harvester/exit_code": 7}, reason="blocked")
     messages = {failure["monitor"]: failure["message"] for failure in sink.posts[0].body["failures"]}
     assert 'api.test:8080 said no 12 times (blocked), and said: "HTTP 403: too many of you"' in messages["Refusals"]
     assert "'blocked'" in messages["Finish reason"]
@@ -262,7 +262,7 @@ def test_a_cause_that_several_runs_meet_raises_one_alert(
     said = toy.run({}, arguments={"depth": 2})
     assert len(sink.posts) == 1
     assert f"No alert is sent: run {alert['run']} has told of the same" in said
-    toy.run({}, arguments={"depth": 2}, reason="program_error")
+    toy.run({"harvester/exit_code": 1}, arguments={"depth": 2}, reason="program_error")
     assert len(sink.posts) == 2
     mongodb["alerts"].update_many({}, {"$set": {"at": datetime.now(UTC) - timedelta(minutes=31)}})
     toy.run({}, arguments={"depth": 2})

@@ -19,7 +19,7 @@ Stats = dict[str, Any]
 def judge(stats: Stats, earlier: Earlier | None = None, resumed: bool = False) -> dict[str, Judged]:
     """What the monitors say, by name, about a finished run with these stats."""
     spider = SimpleNamespace(resumed=resumed)
-    history = SimpleNamespace(earlier=earlier)
+    history = SimpleNamespace(earlier=earlier, of_project={"own": Judged("own", "passed", "")})
     crawler = SimpleNamespace(get_extension=lambda kind: history if kind is RunHistory else None, spider=spider)
     suite = MonitorSuite(monitors=RunMonitors.monitors)
     stats = {"finish_reason": "finished", **stats}

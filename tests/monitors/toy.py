@@ -22,12 +22,10 @@ from scrapy.http import Response
 
 from harvester.monitors.extension import RunMonitoring
 from harvester.monitors.history import RunHistory
-from harvester.monitors.suites import RunMonitors
 
 SETTINGS = {
     "EXTENSIONS": {CoreStats: 0, RunMonitoring: 500, RunHistory: 550},
     "SPIDERMON_ENABLED": True,
-    "SPIDERMON_ENGINE_STOP_MONITORS": (RunMonitors,),
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
