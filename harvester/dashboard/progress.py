@@ -10,6 +10,8 @@ from harvester.masking import mask
 
 Stats = Mapping[str, Any]
 
+UNSTORED = "harvester/records/unstored"
+"""Stats below it: records and items, by kind, that passed the pipelines of a project that lacks harvester's."""
 MAX_UNREAD_NAMED = 5
 """Labels that nobody reads, in one sentence."""
 ITEM_WINDOW_SECONDS = 120.0

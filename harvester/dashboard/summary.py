@@ -11,7 +11,16 @@ from rich.text import Text
 
 from harvester.config import NO_CONTACT, Config
 from harvester.dashboard.panel import plural_of_records, records_listed
-from harvester.dashboard.progress import ItemCounts, Progress, Stats, below, named_unread, two_below, unread_labels
+from harvester.dashboard.progress import (
+    UNSTORED,
+    ItemCounts,
+    Progress,
+    Stats,
+    below,
+    named_unread,
+    two_below,
+    unread_labels,
+)
 from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
 from harvester.items import RECORDS
 from harvester.jobs.documents import State
@@ -188,6 +197,8 @@ def _collected(progress: Progress, stats: Stats) -> Iterator[_Row]:
     earlier, removed = below(stats, "harvester/records/seen_again"), below(stats, "harvester/consent/removed")
     new = {kind: count - earlier.get(kind, 0) - removed.get(kind, 0) for kind, count in progress.records.items()}
     yield "new records", records_listed({kind: count for kind, count in new.items() if count > 0}) or "none"
+    if unstored := below(stats, UNSTORED):
+        yield "not stored", f"{records_listed(unstored)}: harvester's pipelines are off, and nothing asked for storage"
     if earlier:
         yield "seen again", records_listed(earlier)
     if gone := below(stats, "harvester/records/gone"):

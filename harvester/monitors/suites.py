@@ -132,6 +132,9 @@ class RecordCountMonitor(RunMonitor):
     def runTest(self) -> None:
         stored, least = sum(self.summary.stored.values()), self.config.min_records
         self.note = f"{counted(stored, 'record')} stored."
+        if unstored := sum(self.summary.unstored.values()):
+            stored += unstored
+            self.note += f" {unstored:,} passed the project's own pipelines, and nothing asked for storage."
         if self.summary.job_records is not None:  # a run also works at what others began
             stored = self.summary.job_records
             self.note = f"{counted(stored, 'record')} stored for the job's items, those of several for each."

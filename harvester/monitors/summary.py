@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from signal import SIGTERM
 from typing import Any, NamedTuple
 
-from harvester.dashboard.progress import records_stored, two_below, unread_labels
+from harvester.dashboard.progress import UNSTORED, records_stored, two_below, unread_labels
 from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.jobs.documents import State
 from harvester.masking import mask
@@ -53,6 +53,8 @@ class RunSummary:
     """Why it ended early, for people; empty when nobody said it."""
     parsed: dict[str, int]
     stored: dict[str, int]
+    unstored: dict[str, int]
+    """Of a project without harvester's pipelines: passed those that it has."""
     rejected: dict[str, int]
     reject_reasons: dict[str, int]
     """`kind/reason` -> records."""
@@ -94,6 +96,7 @@ class RunSummary:
             cause=mask(str(stats.get(CAUSE, ""))),
             parsed=_counts(stats, "harvester/records/parsed/"),
             stored=stored,
+            unstored=_counts(stats, f"{UNSTORED}/"),
             rejected=_counts(stats, "harvester/records/rejected/"),
             reject_reasons=_counts(stats, "harvester/records/rejected/", depth=2),
             outcomes=_counts(stats, "harvester/outcomes/"),

@@ -19,12 +19,14 @@ from scrapy_redis.spiders import RedisMixin
 from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
+from harvester.dashboard.progress import UNSTORED
 from harvester.download.here import domains
 from harvester.exceptions import FAULT, HarvesterError, UsageError
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.scheduler import Scheduler, lacks
 from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
+from harvester.items.receipts import SettlesRecords
 from harvester.jobs.serving import LOOK_S, Serving
 from harvester.monitors.extension import without_spidermon
 from harvester.pipelines.items import ItemsPipeline
@@ -171,6 +173,7 @@ class StockSpiders:
         self._feeding: StartEntries | None = None
         self._is_taken = False
         """Whether somebody takes items that are no records."""
+        self._are_records_stored = self._are_items_stored = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -186,7 +189,9 @@ class StockSpiders:
         own = [name for name, order in settings.getdict("ITEM_PIPELINES").items() if order is not None]
         own = [name for name in own if not str(name).startswith("harvester.")]
         self._is_taken = bool(own or settings.getdict("FEEDS"))
-        if not self._crawler.get_item_pipeline(ItemsPipeline):
+        self._are_records_stored = self._crawler.get_item_pipeline(SettlesRecords) is not None
+        self._are_items_stored = self._are_records_stored and self._crawler.get_item_pipeline(ItemsPipeline) is not None
+        if not self._are_items_stored:
             self._crawler.signals.connect(self.item_scraped, signals.item_scraped)
         assert self._crawler.engine
         scheduler = self._crawler.engine.scheduler
@@ -195,13 +200,18 @@ class StockSpiders:
             self._feeding.watch()
 
     def item_scraped(self, item: Any, response: Response | Failure | None) -> None:
-        """Of a project with other ITEM_PIPELINES: what is no record counts as stored when it has passed these."""
-        if item is None or isinstance(item, (Batch, Record)):
-            return
+        """Of a project without harvester's pipelines: what has passed the others is not stored here."""
         stats = self._crawler.stats
+        if isinstance(item, (Batch, Record)):
+            if not self._are_records_stored:
+                for record in item.records if isinstance(item, Batch) else [item]:
+                    stats.inc_value(f"{UNSTORED}/{record.KIND}")
+            return
+        if item is None:
+            return
         stats.inc_value(f"harvester/records/parsed/{ITEM}")
         if self._is_taken:
-            stats.inc_value(f"harvester/records/stored/{ITEM}")
+            stats.inc_value(f"{UNSTORED}/{ITEM}")
             return
         url = getattr(getattr(response, "request", None), "url", "")
         try:

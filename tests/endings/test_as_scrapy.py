@@ -16,6 +16,11 @@ from scrapy import Spider
 from scrapy.exceptions import CloseSpider
 
 
+class Own:
+    def process_item(self, item):
+        return item
+
+
 class Shop(Spider):
     name = "shop"
     start_urls = [f"SITE/{number}" for number in range(6)]
@@ -101,6 +106,17 @@ async def test_a_spider_that_closes_itself_ends_as_in_scrapy(pair: Pair) -> None
     run = pair.last_run()
     assert (run["finish_reason"], run["exit_code"], run["verdict"]) == ("seen enough", 0, "not judged")
     assert pair.stored() >= {"0", "1", "2"}
+
+
+async def test_what_no_store_confirmed_is_not_called_stored(pair: Pair) -> None:
+    off = dict.fromkeys(("harvester.pipelines.mongo.MongoPipeline", "harvester.pipelines.items.ItemsPipeline"))
+    with (pair.house.folder / "ours.py").open("a") as settings:
+        settings.write(f"ITEM_PIPELINES = {{**{off}, 'shop.Own': 300}}\n")
+    ended = await pair.crawl()
+    assert (ended.code, pair.stored()) == (0, set()), ended.log
+    run = pair.last_run()
+    assert (run["counts"], run["verdict"]) == ({}, "passed")
+    assert "  new records  none\n  not stored   6 items: " in ended.log
 
 
 async def test_debug_lines_and_tracebacks_are_those_of_scrapy_and_nolog_says_nothing(pair: Pair) -> None:
