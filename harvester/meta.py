@@ -74,6 +74,9 @@ MISREAD = "misread"
 
 # The frontier: written by the scheduler unless said otherwise
 
+START = "harvester_start"
+"""What a start request asks for, since each run of a crawl makes one for it. Written and read by what saves feeds."""
+
 LEASE = "harvester_lease"
 """The delivery under which the request is worked on. Read by all that treat requests of the frontier otherwise."""
 ITEMS = "harvester_items"

@@ -171,6 +171,12 @@ def _more(stats: Stats, places: Places, verdict: str) -> _Row | None:
         )
     if verdict == "failed" and (run := stats.get("harvester/run")):
         return "All that the monitors found:", f"harvester runs show {run}"
+    if (
+        stats.get("harvester/feeds/of_a_part")
+        and (job := stats.get("harvester/job"))
+        and not stats.get("harvester/job_finished")
+    ):
+        return "The file of -o has what each run gives. All records of the job:", f"harvester jobs export {job}"
     return None
 
 

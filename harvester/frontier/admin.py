@@ -193,12 +193,11 @@ class FrontierAdmin:
             total += number
         return total
 
-    async def forget_last_crawl(self) -> int:
-        """Forgets every fingerprint without a job, unless there is work left or somebody at work; how many."""
+    async def left(self) -> tuple[int, bool]:
+        """Returns how many requests are left, and whether somebody is at work."""
         status = await self.status()
         left = status.ready + status.parked + status.waiting + status.leased + status.lost
-        at_work = [name for name, each in status.workers.items() if each.silent_s < SILENT_S and not is_gone(name)]
-        return 0 if left or at_work else await self.forget_all()
+        return left, any(each.silent_s < SILENT_S and not is_gone(name) for name, each in status.workers.items())
 
     async def begin_anew(self) -> None:
         """What was lost is not waited for any more."""

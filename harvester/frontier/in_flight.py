@@ -16,12 +16,12 @@ from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.messages import Dead, Done, ItemRef, Operation, Release, Skip
 from harvester.items.receipts import Receipt
 from harvester.masking import mask
-from harvester.meta import ATTEMPTS, ITEMS, LEASE, LOCAL_ATTEMPTS, NOT_BEFORE, PARKED, PROBE, RETRY_REASON
+from harvester.meta import ATTEMPTS, ITEMS, LEASE, LOCAL_ATTEMPTS, NOT_BEFORE, PARKED, PROBE, RETRY_REASON, START
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites, policy_of
 
-_OURS = (LEASE, NOT_BEFORE, ATTEMPTS, RETRY_REASON, PROBE, PARKED, LOCAL_ATTEMPTS, ITEMS)
+_OURS = (LEASE, NOT_BEFORE, ATTEMPTS, RETRY_REASON, PROBE, PARKED, LOCAL_ATTEMPTS, ITEMS, START)
 MOST_REASON = 1000
 """Characters of an exception's text that a dead letter keeps."""
 

@@ -53,6 +53,7 @@ from harvester.frontier.messages import (
     Skip,
 )
 from harvester.frontier.record import FrontierRecord
+from harvester.frontier.saved_feeds import SavedFeeds
 from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.watchdog import Watchdog
@@ -104,6 +105,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
         self._held: Held | None = None
+        self._saved: SavedFeeds | None = None
         self.worker = own_name()
 
     @classmethod
@@ -151,7 +153,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             on_breakers=lambda changes: self._notices.tell(changes),
         )
         self.feeding = Feeding(frontier, self._client, patiently, self._push)
-        if self._may_begin_anew and (forgotten := await patiently(frontier.forget_last_crawl)):
+        left, is_shared = await patiently(frontier.left) if self._is_single else (0, True)
+        if self._is_single and not is_shared:
+            saved = SavedFeeds(self._crawler, config, self.spider, self.lease_of, is_continued=bool(left))
+            self._saved = saved if saved.is_on else None
+        may_forget = not (left or is_shared or self._crawler.settings.getbool("SCHEDULER_PERSIST"))
+        if may_forget and (forgotten := await patiently(frontier.forget_all)):
             logger.info(
                 "The last crawl of %s was finished, so all is asked for anew; with -s SCHEDULER_PERSIST=True only what"
                 " was not among the %s requests of earlier ones",
@@ -161,17 +168,15 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._notices = BreakerAlerts(config, self.spider.name, lambda event: self._client.push(EventAck(event)))
         self._watch_engine()
         Confirmations(self._crawler, self.lease_of).watch()
+        if self._saved:
+            self.watch(self._saved.began, self._saved.ended)
         self._client.start(self._on_silence)
         self._watchdog = Watchdog(config, self.spider.name, self.worker, self.lease_of)
         self._watchdog.start()
 
     @property
-    def _may_begin_anew(self) -> bool:
-        """Whether this is a crawl that somebody started, neither one of several workers nor one that is fed."""
-        return self._is_single and not self._crawler.settings.getbool("SCHEDULER_PERSIST")
-
-    @property
     def _is_single(self) -> bool:
+        """Whether this is a crawl that somebody started, neither one of several workers nor one that is fed."""
         is_fed = hasattr(self.spider, "requests_of") or isinstance(self.spider, RedisMixin)
         return not is_fed and "HARVESTER_WORKER" not in self._crawler.settings
 
@@ -194,10 +199,13 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         try:
             await self._notices.close()
             await self._client.close()
-            for outcome, number in (await self._client.dead()).items():
+            dead = await self._client.dead()
+            for outcome, number in dead.items():
                 stats.set_value(f"harvester/frontier/dead/{outcome}", number)
             if self._record:
                 stats.set_value("harvester/frontier/left", self._client.left)
+            if self._saved:
+                self._saved.close(is_over=not self._client.left and not dead)
         except HarvesterError as error:
             self._on_silence(error)
         finally:
@@ -333,6 +341,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def _push(self, request: Request, items: tuple[ItemRef, ...] = (), *, rooted: bool = True) -> Push:
         """A new request, of the items of what led to it."""
         fresh(request)
+        if rooted and self._saved:
+            self._saved.name_start(request, self._number(request))
         names = request.meta.pop(ITEMS_OF, None)
         if names is not None:
             if not {item.id for item in items}.issuperset(names):

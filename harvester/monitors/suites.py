@@ -311,7 +311,7 @@ class FailedItemsMonitor(RunMonitor):
         return f"{failed:,} of {counted(sum(states.values()), kind)} failed{gone}."
 
 
-@monitors.name("Project's monitors")
+@monitors.name("Monitors of the project")
 class ProjectMonitor(Monitor):  # type: ignore[misc]
     """Has the verdict be that of all monitors: a project may have suites of its own (SPIDERMON_..._MONITORS)."""
 

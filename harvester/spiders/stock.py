@@ -113,7 +113,7 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
 
 
 def _add(settings: BaseSettings, given: BaseSettings, name: str, components: Mapping[Any, int | None]) -> None:
-    settings.set(name, given.getdict(name) | components, max(_ABOVE_SPIDER, given.getpriority(name) or 0))
+    settings.set(name, {**given.getdict(name), **components}, max(_ABOVE_SPIDER, given.getpriority(name) or 0))
 
 
 def connect(settings: BaseSettings, config: Config) -> None:

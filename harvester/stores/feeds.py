@@ -2,23 +2,27 @@
 
 import codecs
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.extensions.feedexport import FeedExporter, FeedSlot
+from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
+from twisted.python.failure import Failure
 from w3lib.url import file_uri_to_path
 
+from harvester.config import load_config
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Batch
 from harvester.items.adapter import register
 from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
+from harvester.stores.saved_items import files_begun, saved_folder
 from harvester.stores.segments import REASON
 from harvester.stores.tables import check_pyarrow
 
@@ -28,8 +32,22 @@ _TABLES = {"csv", "parquet"}
 """Formats of files that have one header, or one end."""
 
 
+class SavedFeeds(Protocol):
+    """What feeds need of frontier.saved_feeds, which is above this room."""
+
+    @property
+    def begin(self) -> Callable[[Path], None]: ...
+
+    def earlier(self) -> Iterator[Any]: ...
+
+    def select_new(self, item: Any, response: Response | Failure | None) -> list[Any]: ...
+
+
 class RecordFeeds(FeedExporter):
     """Scrapy's feed exports. A feed that cannot be written ends the run; what is in MongoDB is not touched by it."""
+
+    saved: SavedFeeds | None = None
+    """What earlier runs of the same crawl gave. The scheduler sets it before the spider is opened."""
 
     def __init__(self, crawler: Crawler) -> None:
         """Raises UsageError when a feed is asked for that cannot be written."""
@@ -41,8 +59,11 @@ class RecordFeeds(FeedExporter):
             raise
         register()
         self._has_failed = False
+        spider = crawler.spidercls.name
+        begun = files_begun(saved_folder(load_config(), spider))
         for uri, options in self.feeds.items():
-            if options["format"] in _TABLES and not options.get("overwrite"):
+            is_continued = str(_local_path(uri)) in begun  # by a run that continues a crawl, which writes all of it
+            if options["format"] in _TABLES and not options.get("overwrite") and not is_continued:
                 _refuse_to_continue(uri)
             if options["format"] == "parquet":
                 check_pyarrow()
@@ -66,22 +87,29 @@ class RecordFeeds(FeedExporter):
             raise UsageError(f"FEEDS, {uri}: {str(error).rstrip('.')}.") from None
 
     def open_spider(self, spider: Spider) -> None:
+        if not self.saved:
+            self.crawler.stats.set_value("harvester/feeds/of_a_part", True)  # others may work at the same
         try:
             super().open_spider(spider)
-        except (UsageError, OSError) as error:
+            for item in self.saved.earlier() if self.saved else ():
+                super().item_scraped(item, spider)
+        except (UsageError, StorageError, OSError) as error:
             self._fail(str(error).rstrip("."))
             raise CloseSpider(REASON) from None
 
     def _start_new_batch(
         self, batch_id: int, uri: str, feed_options: dict[str, Any], spider: Spider, uri_template: str
     ) -> FeedSlot:
+        if self.saved and not feed_options.get("overwrite"):
+            self.saved.begin(_local_path(uri))
         if feed_options["format"] in _TABLES and not feed_options.get("overwrite"):
             _refuse_to_continue(uri)  # once more: now the placeholders in its name are filled
         return super()._start_new_batch(batch_id, uri, feed_options, spider, uri_template)
 
-    def item_scraped(self, item: Any, spider: Spider) -> None:
+    def item_scraped(self, item: Any, spider: Spider, response: Response | Failure | None = None) -> None:
         try:
-            for each in item.records if isinstance(item, Batch) else [item]:
+            records = item.records if isinstance(item, Batch) else [item]
+            for each in self.saved.select_new(item, response) if self.saved else records:
                 if not self._has_failed:
                     super().item_scraped(each, spider)
         except OSError as error:
@@ -121,9 +149,13 @@ class RecordFeeds(FeedExporter):
             end(self.crawler, REASON, StorageError.exit_code, said)
 
 
+def _local_path(uri: str) -> Path:
+    return Path(file_uri_to_path(uri) if uri.startswith("file://") else uri).absolute()
+
+
 def _refuse_to_continue(uri: str) -> None:
     """Raises UsageError when there is something in a local file."""
-    path = Path(file_uri_to_path(uri) if uri.startswith("file://") else uri)
+    path = _local_path(uri)
     try:
         is_there = path.stat().st_size > 0
     except OSError:

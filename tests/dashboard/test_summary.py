@@ -208,6 +208,14 @@ def test_a_run_that_reached_a_limit_says_which_and_what_is_left(reason: str, end
     assert summarise(stats | {"harvester/frontier/left": 0}, PLACES, COMMAND).command is None
 
 
+def test_a_job_whose_feeds_have_a_part_says_what_writes_all_of_it() -> None:
+    part = {"finish_reason": "shutdown", "harvester/job_finished": False, "harvester/feeds/of_a_part": True}
+    more = summarise(FINISHED | part, PLACES, COMMAND).more
+    assert more
+    assert more[1] == "harvester jobs export bluesky-3f9a1c-1"
+    assert summarise(FINISHED | {"harvester/feeds/of_a_part": True}, PLACES, COMMAND).more is None
+
+
 def test_the_last_words_are_why_and_what_to_type() -> None:
     said = {"finish_reason": "blocked", CAUSE: f"api.example refuses to answer ({'no ' * 40}). Wait."}
     judged = {"harvester/verdict": "failed", JUDGED: ["Refusals: 7 of 9."], "harvester/run": "20260131-1"}

@@ -1,0 +1,169 @@
+"""Has feeds (-o, FEEDS) of a run that continues a crawl hold what all of its runs gave, each page once."""
+
+import hashlib
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from itemadapter import ItemAdapter
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from harvester.config import Config
+from harvester.exceptions import StorageError
+from harvester.frontier.callbacks import packages_of
+from harvester.frontier.in_flight import InFlight
+from harvester.frontier.messages import Dead, Done, Operation, Skip
+from harvester.frontier.values import UnknownValueError, decoder, to_plain
+from harvester.items import RECORDS, Batch, Record
+from harvester.meta import START
+from harvester.shutdown import RunEnding
+from harvester.stores.feeds import RecordFeeds
+from harvester.stores.saved_items import SavedItems, SavedPage, saved_folder
+
+logger = logging.getLogger(__name__)
+
+
+class SavedFeeds:
+    """Saves what a page gave before the frontier hears that it is done: then it is not fetched again, and else is.
+
+    Pages are known by the ids of their requests, and start requests, which each run makes, by what they ask for.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        config: Config,
+        spider: Spider,
+        lease_of: Callable[[Request | None], InFlight | None],
+        *,
+        is_continued: bool,
+    ) -> None:
+        self._spider = spider
+        self._lease_of = lease_of
+        self._saved = SavedItems(crawler, saved_folder(config, spider.name))
+        self._known: set[int] = set()
+        """Pages whose items the feeds have, of earlier runs; of this one start requests."""
+        self._dead: dict[str, Counter[bytes]] = {}
+        """Page that failed -> what it had given, which it may give once more when it is asked for again."""
+        self._pages: dict[str, str] = {}
+        """Lease -> page."""
+        self._owners: dict[str, str] = {}
+        """Page -> lease whose items the feeds get, while it is under way."""
+        self._given: defaultdict[str, list[bytes]] = defaultdict(list)
+        """By lease."""
+        self._starts: Counter[int] = Counter()
+        feeds = crawler.get_extension(RecordFeeds)
+        is_saved = saved_folder(config, spider.name).is_dir()
+        self.is_on = feeds is not None or (is_continued and is_saved)
+        if not is_continued:
+            self._saved.forget()
+        elif feeds and not is_saved:
+            logger.warning(
+                "What earlier runs of this crawl gave was saved for no feed: -o gets the rest. All that is stored is"
+                " written by `harvester export`"
+            )
+        if feeds:
+            feeds.saved = self
+        elif self.is_on:
+            crawler.signals.connect(self.select_new, signals.item_scraped)
+
+    # Of the feeds -----------------------------------------------------------------------------------------
+
+    @property
+    def begin(self) -> Callable[..., None]:
+        """Prepares a file that is continued. See SavedItems.begin."""
+        return self._saved.begin
+
+    def earlier(self) -> Iterator[Any]:
+        """What earlier runs of the crawl gave."""
+        read = decoder(Any, packages_of(self._spider))
+        for page in self._saved.read():
+            if page.is_dead:
+                self._dead[page.name] = Counter(page.items)
+            else:
+                self._known.add(_number(page.name))
+            for item in page.items:
+                yield _decoded(item, read)
+
+    def select_new(self, item: Any, response: Response | Failure | None) -> list[Any]:
+        """Returns the records, or items, that the feeds do not have yet, and notes them."""
+        records = list(item.records) if isinstance(item, Batch) else [item]
+        lease = self._lease_of(getattr(response, "request", None))
+        page = self._pages.get(lease.id) if lease else None
+        if lease is None or page is None:  # of `start`, which gives them in each run
+            return records
+        if _number(page) in self._known or self._owners.setdefault(page, lease.id) != lease.id:
+            return []
+        given_before = self._dead.get(page, Counter())
+        new = []
+        for each in records:
+            try:
+                encoded = _encoded(each)
+            except (UnknownValueError, TypeError, ValueError, RecursionError) as error:
+                logger.warning("A run that continues this one will not have it in its feeds: %s", error)
+                new.append(each)
+                continue
+            self._given[lease.id].append(encoded)
+            if given_before[encoded] > 0:
+                given_before[encoded] -= 1
+            else:
+                new.append(each)
+        return new
+
+    # Of the frontier --------------------------------------------------------------------------------------
+
+    def name_start(self, request: Request, fingerprint: int) -> None:
+        """Marks a start request, of which the next run makes another."""
+        request.meta[START] = f"start:{fingerprint}:{self._starts[fingerprint]}"
+        self._starts[fingerprint] += 1
+
+    def began(self, request: Request, lease: InFlight) -> None:
+        """To be called with each request that is worked on."""
+        self._pages[lease.id] = request.meta.get(START, lease.id)
+
+    def ended(self, lease: str, operation: Operation) -> None:
+        """To be called with its end, before the frontier hears of it."""
+        page, given = self._pages.pop(lease, ""), self._given.pop(lease, [])
+        is_owner = self._owners.get(page) == lease
+        if is_owner:
+            del self._owners[page]
+        if not isinstance(operation, (Done, Dead, Skip)):
+            return
+        is_dead = isinstance(operation, Dead)
+        if page != lease and not is_dead:
+            self._known.add(_number(page))
+        if given and is_owner:
+            try:
+                self._saved.save(SavedPage(page, is_dead, given))
+            except (StorageError, RunEnding):
+                return  # the run ends for it
+
+    def close(self, *, is_over: bool) -> None:
+        """`is_over`: nothing of the crawl is left for another run."""
+        self._saved.close()
+        if is_over:
+            self._saved.forget()
+
+
+def _number(page: str) -> int:
+    return int.from_bytes(hashlib.blake2b(page.encode(), digest_size=8).digest(), "big")
+
+
+def _encoded(item: Any) -> bytes:
+    if isinstance(item, Record):
+        return msgspec.msgpack.encode([item.KIND, msgspec.msgpack.encode(item)])
+    try:
+        plain = to_plain(item, "an item")
+    except UnknownValueError:  # as a feed writes it
+        plain = msgspec.json.decode(msgspec.json.encode(ItemAdapter(item).asdict(), enc_hook=str))
+    return msgspec.msgpack.encode(["", msgspec.msgpack.encode(plain)])
+
+
+def _decoded(data: bytes, read: msgspec.msgpack.Decoder[Any]) -> Any:
+    kind, encoded = msgspec.msgpack.decode(data, type=tuple[str, bytes])
+    return msgspec.msgpack.decode(encoded, type=RECORDS[kind]) if kind else read.decode(encoded)
