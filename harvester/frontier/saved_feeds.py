@@ -48,7 +48,7 @@ class SavedFeeds:
         self._saved = SavedItems(crawler, saved_folder(config, spider.name))
         self._known: set[int] = set()
         """Pages whose items the feeds have, of earlier runs; of this one start requests."""
-        self._dead: dict[str, Counter[bytes]] = {}
+        self._before: dict[str, Counter[bytes]] = {}
         """Page that failed -> what it had given, which it may give once more when it is asked for again."""
         self._pages: dict[str, str] = {}
         """Lease -> page."""
@@ -80,11 +80,14 @@ class SavedFeeds:
         return self._saved.begin
 
     def earlier(self) -> Iterator[Any]:
-        """What earlier runs of the crawl gave."""
+        """What earlier runs of the crawl gave. Of a page that failed, and was asked for again, what it gave then."""
         read = decoder(Any, packages_of(self._spider))
-        for page in self._saved.read():
+        last = {_number(page.name): number for number, page in enumerate(self._saved.read())}
+        for number, page in enumerate(self._saved.read()):
+            if last[_number(page.name)] != number:
+                continue
             if page.is_dead:
-                self._dead[page.name] = Counter(page.items)
+                self._before[page.name] = Counter(page.items)
             else:
                 self._known.add(_number(page.name))
             for item in page.items:
@@ -99,7 +102,7 @@ class SavedFeeds:
             return records
         if _number(page) in self._known or self._owners.setdefault(page, lease.id) != lease.id:
             return []
-        given_before = self._dead.get(page, Counter())
+        given_before = self._before.get(page, Counter())
         new = []
         for each in records:
             try:
@@ -132,14 +135,17 @@ class SavedFeeds:
         is_owner = self._owners.get(page) == lease
         if is_owner:
             del self._owners[page]
-        if not isinstance(operation, (Done, Dead, Skip)):
-            return
-        is_dead = isinstance(operation, Dead)
-        if page != lease and not is_dead:
+        is_done = isinstance(operation, (Done, Skip))
+        self._before.pop(page, None)
+        if given and not is_done:
+            self._before[page] = Counter(given)
+        if page != lease and is_done:
             self._known.add(_number(page))
+        if not is_done and not isinstance(operation, Dead):
+            return
         if given and is_owner:
             try:
-                self._saved.save(SavedPage(page, is_dead, given))
+                self._saved.save(SavedPage(page, not is_done, given))
             except (StorageError, RunEnding):
                 return  # the run ends for it
 
