@@ -344,24 +344,7 @@ local function parked_lines(site)
     return lines
 end
 
--- The request is given up. One of job items leaves no dead letter: the ledger keeps why it failed, and tries again.
-local function bury(id, entry, outcome, reason)
-    if items.leave(id, outcome, reason) then
-        remove(id)
-        count(entry[JOB], 'done', 1)
-        count_all('done:' .. outcome, 1)
-        return
-    end
-    remember(entry, 'dead', outcome, reason)
-    entry[OUTCOME], entry[REASON] = outcome, reason
-    store(id, entry)
-    graves[#graves + 1] = wall
-    graves[#graves + 1] = id
-    count(entry[JOB], 'dead', 1)
-    count_all('dead:' .. outcome, 1)
-end
-
--- Takes a dead letter out of the dead. The caller stores the entry and places it.
+-- Takes a dead letter out of the dead. The caller stores the entry and places it, or removes it.
 local function raise(id, entry)
     if #graves > 0 then
         flush()
@@ -371,6 +354,45 @@ local function raise(id, entry)
     count_all('dead:' .. entry[OUTCOME], -1)
     absolve(entry)
     entry[ATTEMPTS], entry[DELIVERIES] = 0, 0
+end
+
+-- The request was asked for after others for the same had died, and has come to its end: those dead letters are done.
+-- Of those that were not filtered, the hash `unfiltered_dead` knows the last one.
+local function supersede(id, entry)
+    local base = string.gsub(id, '#[^#:]*$', '')
+    for _, other in ipairs({ base, redis.call('HGET', P .. 'unfiltered_dead', base) or base }) do
+        local died = other ~= id and redis.call('ZSCORE', P .. 'dead', other)
+        local dead = died and tonumber(died) <= entry[QUEUED] and load(other)
+        if dead and is_dead(dead) then
+            raise(other, dead)
+            remove(other)
+            redis.call('HDEL', P .. 'unfiltered_dead', base)
+            count(dead[JOB], 'done', 1)
+            count_all('done:superseded', 1)
+        end
+    end
+    return base
+end
+
+-- The request is given up. One of job items leaves no dead letter: the ledger keeps why it failed, and tries again.
+local function bury(id, entry, outcome, reason)
+    if items.leave(id, outcome, reason) then
+        remove(id)
+        count(entry[JOB], 'done', 1)
+        count_all('done:' .. outcome, 1)
+        return
+    end
+    local base = supersede(id, entry)
+    if base ~= id then
+        redis.call('HSET', P .. 'unfiltered_dead', base, id)
+    end
+    remember(entry, 'dead', outcome, reason)
+    entry[OUTCOME], entry[REASON] = outcome, reason
+    store(id, entry)
+    graves[#graves + 1] = wall
+    graves[#graves + 1] = id
+    count(entry[JOB], 'dead', 1)
+    count_all('dead:' .. outcome, 1)
 end
 
 -- The worker was lost with this lease. When something blocks it ({ id, words }), only the request for which that ran is

@@ -119,10 +119,22 @@ local function ended(id)
     return entry or nil
 end
 
+local any_dead
+
+local function has_dead()
+    if any_dead == nil then
+        any_dead = redis.call('ZCARD', P .. 'dead') > 0
+    end
+    return any_dead
+end
+
 function apply.done(op)
     local _, id, outcome, rejected, records, reason, new = unpack(op)
     local entry = ended(id)
     if entry then
+        if has_dead() then
+            supersede(id, entry)
+        end
         remove(id)
         items.leave(id, outcome, reason, records, rejected, new)
         count(entry[JOB], 'done', 1)
