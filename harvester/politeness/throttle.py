@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
 from scrapy.http import Response
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from harvester.config import Config, load_config
 from harvester.parsers.web.rate_limits import Problem
@@ -39,6 +40,8 @@ TOO_MANY = frozenset({420, 429, 509})
 """Statuses by which sites say that they are asked too much, as the rules of outcomes know them."""
 REFUSING = {403, 413, *TOO_MANY}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
+HARVESTERS = {"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 64}
+"""What harvester's own settings say, since the limits are kept here."""
 _SHOWN_FROM = 1.5
 """Times the configured interval from which on a slower pace is shown."""
 
@@ -48,8 +51,29 @@ _made: WeakKeyDictionary[Crawler, "Throttle"] = WeakKeyDictionary()
 def throttle_of(crawler: Crawler) -> "Throttle":
     """That of the crawl."""
     if crawler not in _made:
-        _made[crawler] = Throttle(crawler, load_config())
+        _made[crawler] = Throttle(crawler, as_the_project_sets(load_config(), crawler.settings))
     return _made[crawler]
+
+
+def as_the_project_sets(config: Config, settings: BaseSettings) -> Config:
+    """The configuration with what a project's own settings say of all hosts. Of a site its entry says more.
+
+    Scrapy's slots keep to them, too, and can neither hold back what they have queued nor share with other workers.
+    """
+    changes: dict[str, float] = {}
+    if _is_set_by_project(settings, "DOWNLOAD_DELAY"):
+        delay_s = settings.getfloat("DOWNLOAD_DELAY")
+        changes["requests_per_second"] = 1 / delay_s if delay_s else 0.0
+    if _is_set_by_project(settings, "CONCURRENT_REQUESTS_PER_DOMAIN"):
+        changes["concurrent_per_host"] = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+    return config.model_copy(update=changes)
+
+
+def _is_set_by_project(settings: BaseSettings, name: str) -> bool:
+    """Whether a project, its spider or a command line says so; harvester's own settings.py may be that project's."""
+    return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["addon"] and settings.getfloat(name) != HARVESTERS[
+        name
+    ]
 
 
 class Throttle:

@@ -1,12 +1,15 @@
 """How fast a site is asked follows from what it says and how it answers. No clock: only order and ratios count."""
 
 import random
+from typing import Any
 
 import pytest
+from scrapy.settings import Settings
 
 from harvester.config import Config
 from harvester.parsers.web.rate_limits import Quota
 from harvester.politeness.pace import HEADROOM, LONGEST_PACE_S, Pace, Slowdown
+from harvester.politeness.throttle import HARVESTERS, as_the_project_sets
 from harvester.sites.politeness import Limits, Politeness
 
 EVERY_S = 0.125
@@ -197,3 +200,26 @@ def test_limits_of_an_entry_and_of_the_configuration() -> None:
 def test_half_a_window_is_refused(half: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="window_requests and window_s belong together"):
         Politeness(**half)
+
+
+@pytest.mark.parametrize(
+    ("given", "priority", "limits"),
+    [
+        ({"DOWNLOAD_DELAY": 2}, "project", Limits(2, 4)),
+        ({"DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, "spider", Limits(2, 1)),
+        ({"CONCURRENT_REQUESTS_PER_DOMAIN": 32}, "cmdline", Limits(0.125, 32)),
+        ({"DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, "addon", Limits(0.125, 4)),
+        ({}, "project", Limits(0.125, 4)),
+    ],
+)
+def test_limits_that_a_project_sets_as_for_scrapy(given: dict[str, Any], priority: str, limits: Limits) -> None:
+    config = Config(requests_per_second=8, concurrent_per_host=4)
+    settings = Settings()
+    if priority != "addon":
+        settings.setmodule("harvester.settings")
+        assert {name: settings[name] for name in HARVESTERS} == HARVESTERS, "else they would count as the project's"
+    settings.setdict(given, priority)
+    assert Politeness().limits(as_the_project_sets(config, settings)) == limits
+    assert Politeness(requests_per_second=1, concurrency=2).limits(as_the_project_sets(config, settings)) == Limits(
+        1, 2
+    )
