@@ -134,6 +134,12 @@ class LocalFault(FetchError):
         self.counts = counts
         """Whether it counts for the request: the machine is well for others, so that it must not wait for ever."""
 
+    @classmethod
+    def behind(cls, error: BaseException) -> "LocalFault | None":
+        """The fault for which a request failed with this exception; None when it was none of this machine."""
+        fault = getattr(error, "local_fault", error)  # the download handler writes it into what Scrapy raises
+        return fault if isinstance(fault, cls) else None
+
 
 class BrowserLost(HarvesterError):
     """The browser ended under a page, which is to be rendered by the next one. Raised by harvester.browser."""
@@ -143,7 +149,7 @@ class NotStoredError(FetchError):
     """Records of a page were neither stored nor rejected. Made by the scheduler; the outcome is then not_stored."""
 
 
-class AddressError(FetchError):
+class AddressError(FetchError, ValueError):
     """No server can be at an address. Raised by the address middleware; the outcome is then invalid."""
 
 

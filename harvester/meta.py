@@ -93,11 +93,14 @@ Written and read as NOT_BEFORE."""
 PROBE = "harvester_probe"
 """The trial of its site's breaker of which it is a probe. Read by the breaker middlewares."""
 PARKED = "harvester_parked"
-"""It was not sent, because its site is left alone. Written by the breaker middleware. Read by the scheduler, which
-gives it back unspent."""
+"""It was not sent, because its site is left alone or the run ends. Written by the breaker middlewares. Read by the
+scheduler, which gives it back unspent."""
 LOCAL_ATTEMPTS = "harvester_local_tries"
 """How often it failed for a fault of this machine that others did not have. Written by the outcome middleware. Read by
 it and download.here."""
+UNREACHED_SINCE = "harvester_unreached_since"
+"""Since when its host cannot be reached, in seconds of the epoch, of a spider that does not wait for ever. Written by
+the outcome middleware. Read by it."""
 
 # Outcomes and robots.txt
 
@@ -105,8 +108,8 @@ NEXT_TRY = "harvester_next_try"
 """What a receiver of `outcome_told` knows of the next attempt, as a signals.NextTry. Written by the identities and
 proxy middlewares. Read and taken off by the outcome middleware."""
 KNOWN_VERDICT = "harvester_known_verdict"
-"""Outcome and reason, from a middleware that knows them better than the classifier does: identities or proxy. Read and
-taken off by the outcome middleware."""
+"""Outcome and reason, and maybe a rule's name, from a middleware that knows them better than the classifier does:
+identities, proxy or redirect. Read and taken off by the outcome middleware."""
 SITE_FILE = "harvester_site_file"
 """Marks robots.txt and similar files: sent without an identity, never rendered. Written by the robots middleware, for
 the usage middleware too. Read by the identities and browser middlewares."""

@@ -62,12 +62,12 @@ LOG_FORMATTER = "harvester.dashboard.logformatter.QuietLogFormatter"  # default 
 
 SPIDER_MIDDLEWARES_BASE = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
-    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": 50,
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,  # default 50
+    "harvester.middlewares.httperror.HttpErrorMiddleware": 50,  # as Scrapy's; it knows the verdict
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # default 800; 25 at-uris are long
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # default 900; a chain of pages is not depth
 }
 SPIDER_MIDDLEWARES = {
-    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,  # default 50; a site's rules may call a 404 ok
     "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
     "harvester.middlewares.identities.ChainMiddleware": 900,
     "harvester.middlewares.tracing.TracingMiddleware": 940,  # only where HARVESTER_TRACES_URL is set
@@ -81,8 +81,8 @@ DOWNLOADER_MIDDLEWARES = {
     "harvester.middlewares.breaker.BreakerMiddleware": 95,  # what is not to be sent need not go further
     "harvester.middlewares.robots.RobotsMiddleware": 100,
     "harvester.middlewares.usage.UsageMiddleware": 110,  # the other way: sees pages only, all else has failed before
-    "harvester.middlewares.conditional.ConditionalMiddleware": 555,
-    "harvester.middlewares.outcome.OutcomeMiddleware": 560,
+    "harvester.middlewares.conditional.ConditionalMiddleware": 549,
+    "harvester.middlewares.outcome.OutcomeMiddleware": 550,  # as Scrapy's RetryMiddleware, whose place it has
     "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold a place
     "harvester.middlewares.compression.CompressionMiddleware": 590,  # as Scrapy's, whose failures are told to nobody
     "harvester.middlewares.redirect.RedirectMiddleware": 600,  # the same

@@ -213,6 +213,7 @@ class Asker(Spider):
     """Asks for every address of its plan at once."""
 
     name = "asker"
+    WAITS_OUT_FAULTS = True  # as harvester's own spiders
     plan: Plan
     results: list[Result]
 
@@ -228,8 +229,8 @@ class Asker(Spider):
     def failed(self, failure: Failure) -> None:
         error: Any = failure.value
         url = failure.request.cb_kwargs["asked"]  # type: ignore[attr-defined]
-        outcome, tries = str(verdict_of(error).outcome), getattr(error, "tries", 1)
-        self.results.append(Result(url, 0, type(error).__name__, outcome, tries, str(error)))
+        verdict, tries = verdict_of(error), getattr(error, "tries", 1)
+        self.results.append(Result(url, 0, type(error).__name__, str(verdict.outcome), tries, verdict.reason))
 
 
 def know(names: Mapping[str, str]) -> None:

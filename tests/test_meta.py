@@ -15,9 +15,12 @@ SCRAPYS = {
     "download_timeout",
     "handle_httpstatus_all",
     "handle_httpstatus_list",
+    "max_retry_times",
+    "priority_adjust",
     "proxy",
     "redirect_times",
     "redirect_urls",
+    "retry_times",
 }
 """Keys of Scrapy's own that are used by name."""
 

@@ -7,10 +7,11 @@ from urllib.parse import urlsplit
 
 from scrapy import Request, Spider
 from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.python.failure import Failure
 
 from harvester.exceptions import ServiceError, StorageError, UsageError
-from harvester.outcomes import AnswerRefused, Outcome
+from harvester.outcomes import Outcome, verdict_of
 
 
 def check_address(url: str) -> None:
@@ -30,12 +31,16 @@ def fetch(url: str, *also: Outcome) -> Response:
 
     `also`: outcomes of an answer that is wanted all the same.
     """
-    answer: Any = ask(Request(url))
-    if isinstance(answer, Failure) and isinstance(answer.value, AnswerRefused) and answer.value.verdict.outcome in also:
-        answer = answer.value.response
-    if not isinstance(answer, Response):
-        raise ServiceError(f"new: {url} does not come: {answer.value if answer else 'see above'}")
-    return answer
+    answer = ask(Request(url))
+    if answer is None:
+        raise ServiceError(f"new: {url} does not come: see above")
+    if isinstance(answer, Response):
+        return answer
+    error: Any = answer.value
+    verdict = verdict_of(error)
+    if isinstance(error, HttpError) and verdict.outcome in also:
+        return error.response
+    raise ServiceError(f"new: {url} does not come: {verdict.outcome}: {verdict.reason}")
 
 
 def ask(request: Request, **own: Any) -> Response | Failure | None:

@@ -18,8 +18,9 @@ from harvester.items import Batch, Record
 from harvester.masking import mask
 from harvester.shutdown import RunEnding
 
-_ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware")
-"""Loggers that list settings and components at every start; only their warnings are of use."""
+_ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware", "scrapy.spidermiddlewares.httperror")
+"""Loggers that list settings and components at every start, and each answer that is no page; only their warnings are of
+use."""
 
 _REPETITIVE = (
     "scrapy.core.downloader.handlers._base_streaming",
@@ -87,7 +88,9 @@ class QuietLogFormatter(LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        return _line(logging.ERROR, _NOT_FETCHED, what=_address(request), why=_error(failure))
+        # What the outcomes tell of is counted, and its dead letter says why.
+        level = logging.DEBUG if hasattr(failure.value, "verdict") else logging.ERROR
+        return _line(level, _NOT_FETCHED, what=_address(request), why=_error(failure))
 
 
 def _context(crawler: Crawler) -> dict[str, object]:

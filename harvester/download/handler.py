@@ -54,9 +54,9 @@ class DispatchingHandler:
                 raise
             except Exception as error:
                 fault = await self._here.failed(request, error, left_at)
-                if fault is None:
-                    raise
-                raise fault from None
+                if fault is not None:
+                    error.local_fault = fault  # type: ignore[attr-defined]  # see LocalFault.behind
+                raise
         self._here.answered(request, response)
         return response
 

@@ -140,6 +140,8 @@ class Here:
         known, silent = self._known(peer), self._silent(peer)
         if 1 + len(known) + len(silent) < UNRELATED:
             return None
+        if not known and not waits_out_faults(self._crawler):  # it would wait for hosts that may not be there at all
+            return None
         is_reached = await self._reaches(verdict.outcome, known)
         if self._was_sick(left_at):
             return LocalFault(self.reason)
@@ -249,6 +251,11 @@ class Here:
                     break
             self._found[by_name] = found, time.monotonic()
             return found
+
+
+def waits_out_faults(crawler: Crawler) -> bool:
+    """Whether its spider waits for hosts that cannot be reached, as harvester's own do. Those of Scrapy do not."""
+    return bool(getattr(crawler.spider, "WAITS_OUT_FAULTS", False))
 
 
 _all: WeakKeyDictionary[Crawler, Here] = WeakKeyDictionary()

@@ -3,17 +3,33 @@
 import logging
 import random
 import time
+from math import inf
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError
 from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
+from scrapy.utils.python import global_object_name
+from scrapy.utils.response import response_status_message
 
 from harvester.download.addresses import host_of
+from harvester.download.here import waits_out_faults
 from harvester.exceptions import LocalFault, NotStoredError
-from harvester.meta import ATTEMPTS, LEASE, LOCAL_ATTEMPTS, MEDIA, NEXT_TRY, NOT_BEFORE, RETRY_REASON
-from harvester.outcomes import OK, AnswerRefused, Outcome, RequestFailed, Verdict, classify_exception, classify_page
+from harvester.frontier.retries import NEVER, ProjectRetries
+from harvester.meta import (
+    ATTEMPTS,
+    LEASE,
+    LOCAL_ATTEMPTS,
+    MEDIA,
+    NEXT_TRY,
+    NOT_BEFORE,
+    RETRY_REASON,
+    UNREACHED_SINCE,
+)
+from harvester.outcomes import OK, Outcome, Verdict, classify_exception, classify_page, give_verdict
 from harvester.shutdown import pause
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import load_sites, policy_of
@@ -24,6 +40,9 @@ MOST_HOSTS = 5_000
 """Hosts whose failures are counted apart, and that are remembered to have answered."""
 OTHERS = "others"
 """What further hosts are counted as."""
+UNREACHED_S = 30.0
+"""How long a spider that was written for Scrapy waits for a host that has no address or a closed port."""
+_UNREACHED = (CannotResolveHostError, DownloadConnectionRefusedError)
 
 _made: WeakKeyDictionary[Crawler, "Attempts"] = WeakKeyDictionary()
 
@@ -46,6 +65,9 @@ class Attempts:
         self._stats = crawler.stats
         self._answered: set[str] = set()
         self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
+        self._project = ProjectRetries(crawler.settings)
+        self._is_patient = waits_out_faults(crawler)
+        self._final: WeakKeyDictionary[Response, Final] = WeakKeyDictionary()
 
     def note_answer(self, request: Request) -> None:
         """The host of the request is there."""
@@ -59,13 +81,21 @@ class Attempts:
         if not request.meta.get(MEDIA) and request.meta.get(NEXT_TRY) != NextTry.FREE:
             count(self._stats, verdict, request.url)
 
-    def excuse(self, request: Request, exception: Exception, verdict: Verdict) -> None:
-        """A fault of this machine is no try, until the machine was often enough well for others."""
-        counts = exception.counts if isinstance(exception, LocalFault) else True
+    def excuse(self, request: Request, exception: Exception, verdict: Verdict) -> Verdict:
+        """A fault of this machine is no try, until the machine was often enough well for others.
+
+        Returns the verdict that counts: that on the exception itself when its spider has waited for long enough.
+        """
+        fault = LocalFault.behind(exception)
+        if fault is not exception and time.time() > self._given_up_at(request, exception):
+            del exception.local_fault  # type: ignore[attr-defined]
+            return classify_exception(exception)
+        counts = fault.counts if fault else True
         tries = request.meta.get(LOCAL_ATTEMPTS, 0) + counts
         request.meta[LOCAL_ATTEMPTS] = tries
         most = policy_of(load_sites().of(request.url), verdict.outcome).retries
         request.meta[NEXT_TRY] = NextTry.NONE.value if tries > most else NextTry.FREE.value
+        return verdict
 
     # What a callback says of its page; only requests of the frontier are tried again for it ------------------
 
@@ -92,39 +122,90 @@ class Attempts:
 
     # What follows from an outcome ---------------------------------------------------------------------------
 
-    async def follow(self, request: Request, verdict: Verdict, response: Response | None = None) -> Request:
-        """The next attempt, when its time has come or to wait in the frontier. Raises RequestFailed."""
-        again = self._next(request, verdict)
-        if again is None:
-            tries = request.meta.get(ATTEMPTS, 0) + 1
-            raise AnswerRefused(verdict, tries, response) if response else RequestFailed(verdict, tries)
+    async def retry(self, request: Request, verdict: Verdict, failed: Response | Exception) -> Request | None:
+        """The next attempt, when its time has come or to wait in the frontier; None when what failed is final."""
+        retries = policy_of(load_sites().of(request.url), verdict.outcome).retries
+        bound = self._project.bound(request, failed, retries)
+        until = self._given_up_at(request, failed) if bound is None else inf
+        again = self._next(request, verdict, bound)
+        if again is None or again.meta[NOT_BEFORE] > until:
+            if (retries if bound is None else bound != NEVER) and not request.meta.get("dont_retry"):
+                self._stats.inc_value("retry/max_reached")
+            self._end(failed, Final(verdict, request.meta.get(ATTEMPTS, 0) + 1))
+            return None
+        if again.meta[RETRY_REASON][2]:
+            self._stats.inc_value("retry/count")
+            self._stats.inc_value(f"retry/reason_count/{_as_scrapy_says(failed)}")
         if LEASE not in request.meta:
             await pause(self._crawler, again.meta.pop(NOT_BEFORE) - time.time())
             del again.meta[RETRY_REASON]
         return again
 
-    def _next(self, request: Request, verdict: Verdict) -> Request | None:
-        """The next attempt, with the time until which it waits; None when there is none."""
+    def final(self, response: Response) -> "Final | None":
+        """What was judged of an answer for which there is no further try; None of a page, and of what was not judged.
+
+        An answer with another status than pages have is noted also when the rules of its site call it one.
+        """
+        return self._final.get(response)
+
+    def note_page(self, response: Response) -> None:
+        """The rules of its site call it a page, whatever its status."""
+        self._final[response] = Final(OK, 1)
+
+    def _end(self, failed: Response | Exception, final: "Final") -> None:
+        if isinstance(failed, Response):
+            self._final[failed] = final
+        else:
+            give_verdict(failed, *final)
+
+    def _given_up_at(self, request: Request, failed: Response | Exception) -> float:
+        """When nobody waits any longer for a host that cannot be reached, in seconds of the epoch."""
+        if self._is_patient or not isinstance(failed, _UNREACHED):
+            return inf
+        since: float = request.meta.setdefault(UNREACHED_SINCE, time.time())
+        return since + UNREACHED_S
+
+    def _next(self, request: Request, verdict: Verdict, bound: int | None = None) -> Request | None:
+        """The next attempt, with the time until which it waits; None when there is none.
+
+        `bound`: the retries that the project's settings allow, where they say so.
+        """
         outcome = verdict.outcome
         host = host_of(request.url)
         policy = policy_of(load_sites().of(request.url), outcome)
-        tries = request.meta.get(ATTEMPTS, 0) + 1
+        tries, retried = request.meta.get(ATTEMPTS, 0) + 1, request.meta.get("retry_times", 0)
         retries = policy.retries
         if outcome is Outcome.NETWORK and host not in self._answered:
             retries = min(retries, 2)  # a host that never answered is probably not there
         other_way = request.meta.pop(NEXT_TRY, None)
-        is_last = tries > retries or request.meta.get("dont_retry")
-        if other_way == NextTry.NONE or (is_last and other_way is None):
+        is_last = tries > retries if bound is None else retried >= bound
+        if other_way == NextTry.NONE or (other_way is None and (is_last or request.meta.get("dont_retry"))):
             return None
-        if other_way == NextTry.FREE:
-            tries -= 1
-        logger.debug("%s from %s, try %d of %d: %s", outcome, host, tries, retries + 1, verdict.reason)
-        backoff_s = min(policy.backoff_s * 2 ** max(0, tries - 1), policy.most_backoff_s) * random.uniform(0.5, 1.0)
-        again = request.replace(dont_filter=True, priority=request.priority + 10)
-        again.meta[ATTEMPTS] = tries
+        is_counted = other_way != NextTry.FREE
+        logger.debug("%s from %s, try %d: %s", outcome, host, tries, verdict.reason)
+        backoff_s = min(policy.backoff_s * 2 ** max(0, tries - 2 + is_counted), policy.most_backoff_s)
+        backoff_s *= random.uniform(0.5, 1.0)
+        again = request.replace(dont_filter=True, priority=request.priority + self._project.adjustment(request))
+        again.meta[ATTEMPTS] = tries if is_counted else tries - 1
+        if is_counted:
+            again.meta["retry_times"] = retried + 1  # as Scrapy counts them, for get_retry_request
         again.meta[NOT_BEFORE] = time.time() + backoff_s * self._factor
-        again.meta[RETRY_REASON] = (outcome, verdict.reason, other_way != NextTry.FREE)
+        again.meta[RETRY_REASON] = (outcome, verdict.reason, is_counted)
         return again
+
+
+class Final(NamedTuple):
+    """What a request came to when it is tried no more."""
+
+    verdict: Verdict
+    tries: int
+
+
+def _as_scrapy_says(failed: Response | Exception) -> str:
+    """Why a request is tried again, as Scrapy's stats name it."""
+    if isinstance(failed, Response):
+        return response_status_message(failed.status)
+    return global_object_name(type(failed))
 
 
 def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:

@@ -16,12 +16,23 @@ from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.messages import Dead, Done, ItemRef, Operation, Release, Skip
 from harvester.items.receipts import Receipt
 from harvester.masking import mask
-from harvester.meta import ATTEMPTS, ITEMS, LEASE, LOCAL_ATTEMPTS, NOT_BEFORE, PARKED, PROBE, RETRY_REASON, START
+from harvester.meta import (
+    ATTEMPTS,
+    ITEMS,
+    LEASE,
+    LOCAL_ATTEMPTS,
+    NOT_BEFORE,
+    PARKED,
+    PROBE,
+    RETRY_REASON,
+    START,
+    UNREACHED_SINCE,
+)
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites, policy_of
 
-_OURS = (LEASE, NOT_BEFORE, ATTEMPTS, RETRY_REASON, PROBE, PARKED, LOCAL_ATTEMPTS, ITEMS, START)
+_OURS = (LEASE, NOT_BEFORE, ATTEMPTS, RETRY_REASON, PROBE, PARKED, LOCAL_ATTEMPTS, UNREACHED_SINCE, ITEMS, START)
 MOST_REASON = 1000
 """Characters of an exception's text that a dead letter keeps."""
 
@@ -40,6 +51,8 @@ class InFlight:
     """Whether it goes on as another request: a retry, a redirect."""
     exhausted: bool = False
     """Whether its callback was run to the end."""
+    delivered: bool = False
+    """Whether its answer has come to the spider middlewares: what its errback yields passes them, too."""
     answered: bool = False
     """Whether its errback yielded something: its items are not tried again for its failure."""
     verdict: Verdict | None = None
@@ -122,9 +135,10 @@ class WatchedErrback:
     def __call__(self, failure: Failure) -> Any:
         error = failure.value
         assert error is not None
-        if isinstance(error, RunEnding):
+        if isinstance(error, RunEnding):  # nothing that a spider is told of
             self.lease.given_back = True
-        elif isinstance(error, HarvesterError) and not isinstance(error, (FetchError, IgnoreRequest)):
+            return ()
+        if isinstance(error, HarvesterError) and not isinstance(error, (FetchError, IgnoreRequest)):
             self.lease.failed_by(error)
         else:
             self.lease.verdict = verdict_of(error)
@@ -140,7 +154,7 @@ class WatchedErrback:
         return output if isinstance(output, Failure) else self._watch(arg_to_iter(output), error)
 
     def _yielded(self, output: Any) -> Any:
-        if isinstance(output, Request):
+        if isinstance(output, Request) and not self.lease.delivered:
             output = apart(output)
             self._prepare(output, self.lease)
         self.lease.answered = bool(self.lease.items)

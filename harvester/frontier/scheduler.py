@@ -467,6 +467,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 return handle_output(result, request)
             assert isinstance(result, Request)
             result = result.copy() if result is request else result
+            if result.meta.get("retry_times", 0) > request.meta.get("retry_times", 0):  # by get_retry_request
+                result.meta.setdefault(RETRY_REASON, ("retried", "a middleware of the project asks for it again", True))
             for name in (LEASE, ITEMS, JOB):  # which one that somebody's middleware made lacks
                 if name in request.meta:
                     result.meta[name] = request.meta[name]

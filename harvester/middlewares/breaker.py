@@ -14,6 +14,7 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.breaker.breakers import Breakers
+from harvester.download.here import waits_out_faults
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import Batch, Record
 from harvester.meta import ATTEMPTS, ITEMS, LEASE, NO_PROOF, PARKED, PROBE, STEP, TIER, TIER_PROBE
@@ -21,6 +22,9 @@ from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
 from harvester.signals import outcome_told
 from harvester.sites import load_sites, policy_of
+
+_UNREACHED = ("dns", "no-connection")
+"""Rules of failures by which no host was met."""
 
 
 class Parked(RunEnding):
@@ -41,10 +45,7 @@ class BreakerMiddleware:
         return cls(crawler)
 
     def process_request(self, request: Request) -> Request | None:
-        return self._back(request) if self.holds_back(request) else None
-
-    def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        return self._back(request) if isinstance(exception, Parked) else None
+        return self.back(request) if self.holds_back(request) else None
 
     def holds_back(self, request: Request) -> bool:
         """Whether the request is one that has to wait."""
@@ -59,7 +60,8 @@ class BreakerMiddleware:
         assert isinstance(scheduler, Scheduler)
         return scheduler.breakers
 
-    def _back(self, request: Request) -> Request:
+    def back(self, request: Request) -> Request:
+        """The request as the scheduler gives it back, unspent."""
         self._crawler.stats.inc_value("harvester/breaker/given_back")
         again = request.replace(dont_filter=True)
         again.meta[PARKED] = True
@@ -67,6 +69,8 @@ class BreakerMiddleware:
 
     def _on_outcome(self, request: Request, verdict: Verdict) -> None:
         if LEASE in request.meta and verdict.outcome is not Outcome.LOCAL:
+            if verdict.rule in _UNREACHED and PROBE not in request.meta and not waits_out_faults(self._crawler):
+                return  # its errbacks want to hear of each, and there is nobody whom it could be too much for
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
             probes, tier = (request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)), request.meta.get(TIER, "")
@@ -85,7 +89,11 @@ class BreakerMiddleware:
 
 
 class BreakerGate:
-    """The last look before a request leaves."""
+    """The last look before a request leaves.
+
+    It is the first to hear of what is not sent since its site is left alone or the run ends. That goes back into the
+    frontier, and no middleware of a project is asked about it.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         _check_frontier(crawler)
@@ -102,6 +110,15 @@ class BreakerGate:
             await self._breaker.breakers.settled(load_sites().of(request.url).name)
         if self._breaker.holds_back(request):
             raise Parked("its site is left alone")
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        if not isinstance(exception, RunEnding) or LEASE not in request.meta:
+            return None
+        if isinstance(exception, Parked):
+            return self._breaker.back(request)
+        again = request.replace(dont_filter=True)
+        again.meta[PARKED] = True
+        return again
 
     @cached_property
     def _breaker(self) -> BreakerMiddleware:

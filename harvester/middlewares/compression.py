@@ -31,12 +31,13 @@ class CompressionMiddleware(HttpCompressionMiddleware):
         if not encoding:
             return response
         error: Exception
+        cause: Exception | None = None
         try:
             decoded = super().process_response(request, response)
         except IgnoreRequest as too_large:
             error = too_large
         except Exception as broken:  # noqa: BLE001  each library has its own
-            error = DecodingError(f"the answer is not {encoding[:50]} as it says: {broken}")
+            error, cause = DecodingError(f"the answer is not {encoding[:50]} as it says: {broken}"), broken
         else:
             assert isinstance(decoded, Response)
             if "Content-Encoding" in decoded.headers:  # nobody can decode it, or there is only its head
@@ -48,7 +49,7 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             error = DecodingError("the answer is cut short")
         if isinstance(error, DecodingError) and response.status >= 400:
             return response  # its status says enough
-        return await failed_on_its_way_back(self._crawler, request, error)
+        return await failed_on_its_way_back(self._crawler, request, error, cause)
 
     def _handle_encoding(self, body: bytes, content_encoding: list[bytes], max_size: int) -> tuple[bytes, list[bytes]]:
         to_decode, to_keep = self._split_encodings(content_encoding)

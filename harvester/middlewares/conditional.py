@@ -28,6 +28,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.misc import load_object
 
 from harvester.config import Config, load_config
+from harvester.frontier.attempts import attempts_of
 from harvester.frontier.scheduler import Scheduler
 from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, LEASE, VALIDATED
 from harvester.outcomes import Outcome, Verdict
@@ -56,6 +57,7 @@ class ConditionalMiddleware:
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._stats = crawler.stats
+        self._attempts = attempts_of(crawler)
         self._validators = Validators(config, crawler.stats)
         crawler.signals.connect(self._hear, outcome_told)
         crawler.signals.connect(self._validators.close, signals.spider_closed)
@@ -102,9 +104,9 @@ class ConditionalMiddleware:
         return sha256("\n".join(parts).encode()).digest()[:16]
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Of a page that is ok: others have been told of before they come here."""
+        """Of a page. Answers that are none pass, and are told of."""
         key = request.meta.get(VALIDATED)
-        if key is None:
+        if key is None or self._attempts.final(response):
             return response
         _take_off(request)
         scheduler = self._crawler.engine.scheduler if self._crawler.engine else None

@@ -14,6 +14,7 @@ from harvester.bounded.process import Bounds
 from harvester.config import load_config
 from harvester.download.reading import reader_of
 from harvester.exceptions import TooCostlyError
+from harvester.frontier.attempts import attempts_of
 from harvester.meta import MEDIA
 from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.outcomes import Outcome, RequestFailed, Verdict
@@ -30,6 +31,7 @@ class CostMiddleware:
 
     def __init__(self, crawler: Crawler, max_elements: int) -> None:
         self._crawler = crawler
+        self._attempts = attempts_of(crawler)
         of_spider = getattr(crawler.spider, "MAX_ELEMENTS", max_elements)
         self._max_elements = min(max_elements, of_spider)
         self._setting = " (HARVESTER_MAX_PAGE_ELEMENTS)" if max_elements <= of_spider else ""
@@ -40,7 +42,11 @@ class CostMiddleware:
         return cls(crawler, load_config().max_page_elements)
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
-        if not isinstance(response, TextResponse) or MEDIA in request.meta:
+        if (
+            not isinstance(response, TextResponse)
+            or MEDIA in request.meta
+            or self._attempts.final(response)  # it is no page
+        ):
             return response
         if len(response.body) < (MIN_JSON_BYTES if may_be_json(response.body) else MIN_BYTES):
             return response

@@ -22,6 +22,7 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.download.addresses import Refused
 from harvester.exceptions import HarvesterError, SessionError, StorageError, TooCostlyError, UsageError
+from harvester.frontier.attempts import Attempts, attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import keepers
 from harvester.identities.credentials import SpiderAccount
@@ -110,6 +111,7 @@ class IdentitiesMiddleware:
         connect = crawler.signals.connect
         connect(self._put_on, signals.request_reached_downloader)
         connect(self._take_off, signals.response_downloaded)
+        connect(self._take_off, signals.request_left_downloader)
         connect(self._let_go, signals.request_scheduled)
         connect(self._judge, outcome_told)
         connect(self._save, signals.spider_closed)
@@ -378,16 +380,20 @@ class ChainMiddleware:
     Off as IdentitiesMiddleware is.
     """
 
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not _are_there(crawler):
             raise NotConfigured
-        return cls()
+        return cls(attempts_of(crawler))
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         request = response.request
+        is_page = self._attempts.final(response) is None  # of another, errbacks say themselves who stays where
         async for output in result:
-            if isinstance(output, Request):
+            if isinstance(output, Request) and is_page:
                 # Spiders like to hand on the whole meta of an answer.
                 for key in (CHAIN_BEGUN, ASKED_AS, SESSION_RENEWALS, AVOID_IDENTITY, SENT_OUTDATED):
                     output.meta.pop(key, None)

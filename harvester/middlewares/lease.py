@@ -56,6 +56,11 @@ class LeaseMiddleware:
                 await self._scheduler.room()
             yield output
 
+    def process_spider_input(self, response: Response) -> None:
+        """Is the first to see an answer. One that goes to its errback has its output come by here."""
+        if lease := self._scheduler.lease_of(response.request):
+            lease.delivered = True
+
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         lease = self._scheduler.lease_of(response.request)
         refused = 0

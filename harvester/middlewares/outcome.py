@@ -1,4 +1,4 @@
-"""Downloader middleware: every request gets one outcome; what follows is read from its policy."""
+"""Downloader middleware: every try of a request has one outcome, whose policy says whether there is another."""
 
 import logging
 from typing import Self
@@ -11,8 +11,17 @@ from scrapy.http import Response
 from harvester.browser.render_options import captured_of, render_options_of
 from harvester.frontier.attempts import attempts_of
 from harvester.masking import mask
-from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA, NEXT_TRY
-from harvester.outcomes import OK, AnswerRefused, Outcome, RequestFailed, Verdict, classify, classify_exception
+from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA
+from harvester.outcomes import (
+    OK,
+    Outcome,
+    RequestFailed,
+    Verdict,
+    classify,
+    classify_exception,
+    give_verdict,
+    verdict_of,
+)
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites
 
@@ -20,16 +29,14 @@ logger = logging.getLogger(__name__)
 
 
 class OutcomeMiddleware:
-    """Callbacks see answers with outcome ok; errbacks see a RequestFailed; retries happen in between.
+    """In the place of Scrapy's RetryMiddleware: middlewares of a project that stand before it see what it lets pass.
 
-    Callbacks also see the statuses for which they ask as in Scrapy: handle_httpstatus_list and the like.
+    That is what came of the last try. Of an answer that is no page HttpErrorMiddleware tells the errback when they have
+    seen it; an exception goes there by itself. Both bear the verdict.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._stats = crawler.stats
-        settings = crawler.settings
-        self._wants_all = settings.getbool("HTTPERROR_ALLOW_ALL")
-        self._wanted = getattr(crawler.spider, "handle_httpstatus_list", settings.getlist("HTTPERROR_ALLOWED_CODES"))
         self._attempts = attempts_of(crawler)
 
     @classmethod
@@ -41,32 +48,17 @@ class OutcomeMiddleware:
         if _reads_statuses(request):
             return response
         verdict = _known(request) or _judged(request, response)
+        is_usual = 200 <= response.status < 300
         if verdict.outcome is Outcome.OK:
             if not request.meta.get(MEDIA):
                 self._stats.inc_value("harvester/pages")
-            if LEASE not in request.meta or not 200 <= response.status < 300:  # else its callback has a say in it
+            if LEASE not in request.meta or not is_usual:  # else its callback has a say in it
                 self._attempts.tell(request, OK, response)
+            if not is_usual:
+                self._attempts.note_page(response)
             return response
         self._attempts.tell(request, verdict, response)
-        is_wanted = self._is_wanted(request, response)
-        if is_wanted and LEASE in request.meta:
-            request.meta.pop(NEXT_TRY, None)
-            return response
-        try:
-            return await self._attempts.follow(request, verdict, response)
-        except AnswerRefused:
-            if is_wanted:  # by a pipeline, as for files: it is given the last answer
-                return response
-            raise
-
-    def _is_wanted(self, request: Request, response: Response) -> bool:
-        """Whether its callback reads this status itself. What a spider says of all holds for requests of its own."""
-        meta = request.meta
-        if 200 <= response.status < 300:
-            return False
-        if "handle_httpstatus_all" in meta or "handle_httpstatus_list" in meta:
-            return bool(meta.get("handle_httpstatus_all")) or response.status in meta.get("handle_httpstatus_list", ())
-        return LEASE in meta and (self._wants_all or response.status in self._wanted)
+        return await self._attempts.retry(request, verdict, response) or response
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if type(exception) is IgnoreRequest:  # somebody else's middleware has said it, and no site
@@ -81,9 +73,9 @@ class OutcomeMiddleware:
             return None
         verdict = _known(request) or classify_exception(exception)
         if verdict.outcome is Outcome.LOCAL:
-            self._attempts.excuse(request, exception, verdict)
+            verdict = self._attempts.excuse(request, exception, verdict)
         self._attempts.tell(request, verdict, None)
-        return await self._attempts.follow(request, verdict)
+        return await self._attempts.retry(request, verdict, exception)
 
     async def answer_failed(self, request: Request, error: Exception) -> Request | None:
         """What follows from an answer of which another middleware could make nothing."""
@@ -91,16 +83,22 @@ class OutcomeMiddleware:
         return await self._failed(request, error)
 
 
-async def failed_on_its_way_back(crawler: Crawler, request: Request, error: Exception) -> Request:
+async def failed_on_its_way_back(
+    crawler: Crawler, request: Request, error: Exception, cause: Exception | None = None
+) -> Request:
     """What follows from an exception of a `process_response`, which Scrapy tells to no other middleware.
 
-    The next try, or raises: RequestFailed, or the error itself to those who read statuses themselves.
+    The next try, or raises: `cause`, which is Scrapy's own for it, if there is one. To those who read statuses
+    themselves always `error`.
     """
     outcomes = crawler.get_downloader_middleware(OutcomeMiddleware)
     again = await outcomes.answer_failed(request, error) if outcomes else None
-    if again is None:
+    if again is not None:
+        return again
+    if cause is None or _reads_statuses(request):
         raise error
-    return again
+    give_verdict(cause, verdict_of(error), getattr(error, "tries", 1))
+    raise cause
 
 
 def _reads_statuses(request: Request) -> bool:
@@ -111,7 +109,10 @@ def _reads_statuses(request: Request) -> bool:
 def _known(request: Request) -> Verdict | None:
     """The verdict of a middleware that knows better."""
     known = request.meta.pop(KNOWN_VERDICT, None)
-    return Verdict(Outcome(known[0]), mask(known[1]), rule="middleware") if known else None
+    if not known:
+        return None
+    outcome, reason, *rule = known
+    return Verdict(Outcome(outcome), mask(reason), rule=rule[0] if rule else "middleware")
 
 
 def _judged(request: Request, response: Response) -> Verdict:

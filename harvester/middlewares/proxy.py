@@ -148,7 +148,7 @@ class ProxyMiddleware:
             until = time.time() + exception.seconds
             return wait_in_frontier(request, until, Outcome.PROXY, exception.verdict.reason)
         attempt = self._attempts.get(request)
-        if attempt and attempt.proxy and not isinstance(exception, LocalFault):
+        if attempt and attempt.proxy and not LocalFault.behind(exception):
             self._note(request, attempt, proxy_fault(0, {}, exception))
         return None
 

@@ -8,7 +8,9 @@ from scrapy.http import Response
 
 from harvester.exceptions import RedirectError
 from harvester.masking import mask
+from harvester.meta import KNOWN_VERDICT
 from harvester.middlewares.outcome import failed_on_its_way_back
+from harvester.outcomes import Outcome
 from harvester.parsers.web.join import browser_join
 
 _STATUSES = (301, 302, 303, 307, 308)
@@ -25,16 +27,19 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
             follows = super().process_response(request, _as_browsers_read(response))
             if isinstance(follows, Response):
                 follows = response
-        except IgnoreRequest:
+        except IgnoreRequest as error:
+            cause: Exception = error
             times = request.meta.get("redirect_times", 0)
             said = f"it redirects again and again: after {times} redirects, HTTP {response.status} leads to {where}"
         except ValueError as error:
+            cause = error
             said = f"HTTP {response.status} leads to {where}, which is no address: {error}"
         else:
-            if follows is not response or response.status not in _STATUSES or self._is_wanted(request, response):
-                return follows
-            said = f"HTTP {response.status} leads to {where}, which is not asked" if where else "it leads nowhere"
-        return await failed_on_its_way_back(self.crawler, request, RedirectError(said))
+            if follows is response and response.status in _STATUSES and not self._is_wanted(request, response):
+                said = f"HTTP {response.status} leads to {where}, which is not asked" if where else "it leads nowhere"
+                request.meta[KNOWN_VERDICT] = (Outcome.INVALID, said, "redirect")
+            return follows
+        return await failed_on_its_way_back(self.crawler, request, RedirectError(said), cause)
 
     def _is_wanted(self, request: Request, response: Response) -> bool:
         """Whether it is to be seen as it is."""
@@ -63,7 +68,7 @@ class MetaRefreshMiddleware(ScrapyMetaRefreshMiddleware):
             return super().process_response(request, response)
         except ValueError:  # it leads to what is no address, like javascript:
             return response
-        except IgnoreRequest:
+        except IgnoreRequest as error:
             times = request.meta.get("redirect_times", 0)
             said = f"it redirects again and again: after {times} redirects, a meta element leads on"
-        return await failed_on_its_way_back(self.crawler, request, RedirectError(said))
+            return await failed_on_its_way_back(self.crawler, request, RedirectError(said), error)

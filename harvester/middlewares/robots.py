@@ -13,8 +13,17 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+)
 
 from harvester.download.addresses import Refused
+from harvester.download.here import waits_out_faults
+from harvester.exceptions import LocalFault
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS
@@ -28,6 +37,14 @@ MOST_PAUSES = 2
 """How often a request without a lease does, in this process; one that is not to be retried (a login) never does."""
 WAIT_HERE_S = 5.0
 """How long a leased request waits in this process while robots.txt is on its way."""
+_UNANSWERED = (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+)
+"""What spiders of Scrapy hear of at once: the host that gives no robots.txt would give no page either."""
 _FINAL = (Outcome.POLICY_DENIED,)
 """Waiting helps none of these: the host is in a private network, and nothing is asked of it."""
 
@@ -77,6 +94,8 @@ class RobotsMiddleware:
             if origin.unpaid is not None:
                 raise origin.unpaid.at(origin.retry_at - monotonic())
             assert origin.failure
+            if isinstance(origin.error, _UNANSWERED) and not waits_out_faults(self._crawler):
+                raise _copy(origin.error)
             # Each failure counts, also one after which it is time for the next by now.
             waits = request.meta.get(ROBOTS_WAITS, 0) if leased else pauses
             if origin.failure.outcome in _FINAL or waits >= most:
@@ -94,3 +113,11 @@ class RobotsMiddleware:
         failure = origin.failure or Verdict(Outcome.TIMEOUT, "robots.txt is on its way")
         self._stats.inc_value("harvester/robots/waited")
         return wait_in_frontier(request, time.time() + seconds, failure.outcome, failure.reason)
+
+
+def _copy(error: Exception) -> Exception:
+    """For one request alone: what it comes to is written into it."""
+    again = type(error)(*error.args)
+    if fault := LocalFault.behind(error):
+        again.local_fault = fault  # type: ignore[attr-defined]
+    return again

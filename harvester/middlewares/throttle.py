@@ -7,12 +7,13 @@ back what they have queued, and ignore Retry-After and the rate-limit headers; h
 import time
 from typing import Self
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DownloadTimeoutError
 from scrapy.http import Response
 
 from harvester.browser.render_options import captured_of
+from harvester.exceptions import LocalFault
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import LEASE, SLOT
 from harvester.outcomes import Outcome
@@ -26,12 +27,14 @@ class ThrottleMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._throttle = throttle_of(crawler)
+        crawler.signals.connect(self._leave, signals.request_scheduled)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
+        self._leave(request)
         name = load_sites().of(request.url).name
         limiter = self._throttle.limiter_of(name)
         try:
@@ -52,11 +55,13 @@ class ThrottleMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         slot = request.meta.get(SLOT)
-        if slot and isinstance(exception, (DownloadTimeoutError, TimeoutError)):
+        is_late = isinstance(exception, (DownloadTimeoutError, TimeoutError)) and not LocalFault.behind(exception)
+        if slot and is_late:
             self._throttle.timed_out(slot[1])
         self._leave(request)
 
     def _leave(self, request: Request) -> None:
+        """Gives the permit back. A request that a middleware nearer the network has replaced comes here anew."""
         if slot := request.meta.pop(SLOT, None):
             limiter, name = slot
             limiter.release(name)

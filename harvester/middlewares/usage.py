@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Headers, HtmlResponse, Response
 
 from harvester.download.addresses import host_of
+from harvester.frontier.attempts import attempts_of
 from harvester.items import Usage
 from harvester.meta import DONT_OBEY, MEDIA, USAGE
 from harvester.middlewares.outcome import failed_on_its_way_back
@@ -29,6 +30,7 @@ class UsageMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._stats = crawler.stats
+        self._attempts = attempts_of(crawler)
         self._token = crawler.settings.get("ROBOTSTXT_USER_AGENT") or crawler.settings["BOT_NAME"]
         self._registered = any(_wants(site.politeness) for site in load_sites().having("politeness"))
         self._files = UsageFiles(crawler)
@@ -52,7 +54,7 @@ class UsageMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
         meta = request.meta
-        if MEDIA in meta or DONT_OBEY in meta:
+        if MEDIA in meta or DONT_OBEY in meta or self._attempts.final(response):
             return response
         signals: list[Signal] = []
         if not _HEADERS.isdisjoint(response.headers):

@@ -1,7 +1,7 @@
 """What became of a request: one enum, one classifier, and one table of what follows from it."""
 
 from harvester.outcomes.classifier import BAD_CURSOR, classify, classify_exception, classify_page
-from harvester.outcomes.failed import AnswerRefused, RequestFailed, verdict_of
+from harvester.outcomes.failed import RequestFailed, give_verdict, verdict_of
 from harvester.outcomes.outcome import OK, Outcome, Verdict
 from harvester.outcomes.policies import POLICIES, Policy
 
@@ -9,7 +9,6 @@ __all__ = [
     "BAD_CURSOR",
     "OK",
     "POLICIES",
-    "AnswerRefused",
     "Outcome",
     "Policy",
     "RequestFailed",
@@ -17,5 +16,6 @@ __all__ = [
     "classify",
     "classify_exception",
     "classify_page",
+    "give_verdict",
     "verdict_of",
 ]

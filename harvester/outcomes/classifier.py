@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.exceptions import PageFailed
+from harvester.exceptions import LocalFault, PageFailed
 from harvester.outcomes.answer import LIKE_200, Answer
 from harvester.outcomes.evidence import excerpt
 from harvester.outcomes.outcome import OK, Outcome, Verdict
@@ -53,6 +53,7 @@ def _verdict(answer: Answer, outcome: Outcome, reason: str, rule: str, *, known:
 
 def classify_exception(error: BaseException) -> Verdict:
     """The outcome of a request that got no answer."""
+    error = LocalFault.behind(error) or error
     said = excerpt(_ssl.sub(" ", str(error))) or type(error).__name__
     classes = {*_classes(error), *_numbers(error)}
     for rule in common_rules().failures:

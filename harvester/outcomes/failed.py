@@ -1,15 +1,14 @@
 """What an errback is given, and the verdict in it."""
 
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
-from harvester.outcomes.classifier import classify_exception
+from harvester.outcomes.classifier import classify, classify_exception
 from harvester.outcomes.outcome import Verdict
 
 
 class RequestFailed(IgnoreRequest):
-    """A request that is given up. Raised to the errback by the outcome middleware."""
+    """A request that harvester itself refuses, for robots.txt or a quota maybe. Raised by its middlewares."""
 
     def __init__(self, verdict: Verdict, tries: int) -> None:
         super().__init__(verdict.outcome, verdict.reason)
@@ -21,14 +20,16 @@ class RequestFailed(IgnoreRequest):
         return f"{self.verdict.outcome}: {self.verdict.reason}{tried}" if self.verdict.reason else self.verdict.outcome
 
 
-class AnswerRefused(RequestFailed, HttpError):
-    """The same of a request that was answered, with the `response`, as errbacks know it from Scrapy."""
-
-    def __init__(self, verdict: Verdict, tries: int, response: Response) -> None:
-        RequestFailed.__init__(self, verdict, tries)
-        self.response = response
+def give_verdict(error: BaseException, verdict: Verdict, tries: int) -> None:
+    """Writes into an exception of Scrapy, or of whoever raised it, what the request came to: `verdict` and `tries`."""
+    error.verdict, error.tries = verdict, tries  # type: ignore[attr-defined]
 
 
 def verdict_of(error: BaseException) -> Verdict:
     """The verdict on a request whose errback was called."""
-    return error.verdict if isinstance(error, RequestFailed) else classify_exception(error)
+    verdict = getattr(error, "verdict", None)
+    if isinstance(verdict, Verdict):
+        return verdict
+    if isinstance(error, HttpError):  # somebody else's
+        return classify(error.response, error.response.request)
+    return classify_exception(error)

@@ -29,10 +29,11 @@ from harvester.config import load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import FileError, StorageError
 from harvester.formatting import shown
+from harvester.frontier.attempts import attempts_of
 from harvester.items import Batch, Media, MediaContent, Record
 from harvester.masking import mask
 from harvester.meta import MEDIA
-from harvester.outcomes import POLICIES, Outcome, Verdict, classify, classify_exception
+from harvester.outcomes import POLICIES, Outcome, Verdict, classify, verdict_of
 from harvester.pipelines.document import DocumentReader
 from harvester.pipelines.picture import to_jpeg
 from harvester.shutdown import RunEnding, end, is_ending
@@ -266,7 +267,8 @@ class RecordFilesPipeline(ImagesPipeline):
         except Exception as error:  # noqa: BLE001  whatever a middleware raises costs no more than this file
             reason, verdict = _verdict(error)
         else:
-            verdict = classify(response)
+            final = attempts_of(self.crawler).final(response)
+            verdict = final.verdict if final else classify(response)
             reason = verdict.outcome
         self._refusals[host] = self._refusals[host] + 1 if POLICIES[verdict.outcome].site else 0
         if verdict.outcome is not Outcome.OK:
@@ -285,7 +287,7 @@ class RecordFilesPipeline(ImagesPipeline):
 
 def _verdict(error: Exception) -> tuple[str, Verdict]:
     """The reason by which a failed download is counted, and its outcome."""
-    verdict: Verdict = getattr(error, "verdict", None) or classify_exception(error)
+    verdict = verdict_of(error)
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, DownloadCancelledError):

@@ -70,6 +70,8 @@ class OriginRobots:
         """When it must be read again."""
         self.failure: Verdict | None = None
         """Why it could not be read the last time."""
+        self.error: Exception | None = None
+        """What was raised in place of an answer, if it was that."""
         self.failures = 0
         """In a row."""
         self.unpaid: BudgetSpent | None = None
@@ -143,7 +145,8 @@ class RobotsFiles:
     async def _fetch(self, origin: OriginRobots) -> None:
         request = site_file(origin.url, "/robots.txt")
         assert self._crawler.engine
-        origin.unpaid = None
+        request.meta["download_timeout"] = min(TIMEOUT_S, self._crawler.settings.getfloat("DOWNLOAD_TIMEOUT"))
+        origin.unpaid, origin.error = None, None
         try:
             response = await self._crawler.engine.download_async(request)
         except RunEnding:
@@ -154,6 +157,7 @@ class RobotsFiles:
             if isinstance(error, RedirectError):
                 self._learn(origin, b"", None)  # RFC 9309, section 2.3.1.2: as if there were none
             else:
+                origin.error = error
                 self._miss(origin, request, classify_exception(error), None)
         else:
             if response.status >= 500 or response.status in UNREADABLE:

@@ -79,6 +79,8 @@ class HarvesterSpider(Spider):
     """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
     IN_SESSIONS: ClassVar[bool] = False
     """Whether its sites are asked in sessions that their entries do not spell out."""
+    WAITS_OUT_FAULTS: ClassVar[bool] = True
+    """Whether it waits for hosts that cannot be reached. The errbacks of other spiders hear of them within 30 s."""
     HAS_QUOTAS: ClassVar[bool] = False
     """Whether requests of it take of quotas that reach across runs (meta["harvester_quota"])."""
     reads_apart: ClassVar[frozenset[str]] = frozenset()

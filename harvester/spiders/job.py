@@ -47,7 +47,10 @@ ALL_JOBS = "all"
 
 
 def errback(method: Callable[..., Iterable[Any] | AsyncIterator[Any]]) -> Callable[..., Any]:
-    """For a method that is an errback, and yields what callbacks may: no spider middleware sees what it yields."""
+    """For a method that is an errback, and yields what callbacks may.
+
+    No spider middleware sees what it yields of a request to which nothing was answered.
+    """
 
     @wraps(method)
     async def yield_batches(spider: "JobSpider", failure: Failure) -> AsyncIterator[Any]:

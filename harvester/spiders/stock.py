@@ -59,15 +59,10 @@ _REFUSED = {
 _CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 _QUEUES = ("scrapy_redis.queue.PriorityQueue", "scrapy_redis.queue.SpiderPriorityQueue")
 _DUPEFILTERS = ("scrapy.dupefilters.BaseDupeFilter", "scrapy_redis.dupefilter.RFPDupeFilter")
-_OF_SITES = "what is tried again, and how often, is said of sites and outcomes (docs/outcomes.md)"
 _UNUSED = {
     "SCHEDULER_QUEUE_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_DUPEFILTER_KEY": "each database has a frontier of its own (HARVESTER_DATABASE)",
     "SCHEDULER_SERIALIZER": "requests are written as MessagePack",
-    "RETRY_ENABLED": _OF_SITES,
-    "RETRY_TIMES": _OF_SITES,
-    "RETRY_HTTP_CODES": _OF_SITES,
-    "RETRY_EXCEPTIONS": _OF_SITES,
     "DOWNLOAD_FAIL_ON_DATALOSS": "an answer that is cut short is tried again",
 }
 """Settings that change nothing, and what is instead."""

@@ -17,6 +17,7 @@ import requests
 from redis import Redis
 from scrapy import Request, Spider
 from scrapy.downloadermiddlewares import cookies
+from scrapy.http import Response
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
 from scrapy_redis.spiders import RedisSpider
@@ -26,7 +27,9 @@ from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier.codec import UnserialisableRequestError, decode, encode
 from harvester.frontier.held import Held
+from harvester.frontier.retries import NEVER, ProjectRetries
 from harvester.frontier.scheduler import Scheduler
+from harvester.politeness.throttle import as_the_project_sets
 from harvester.spiders import stock
 from tests.crawling import Answer, Site, until
 from tests.docs.conftest import Ended, House
@@ -253,6 +256,12 @@ def idles() -> bool:
     )
 
 
+def bound_of(**settings: Any) -> int | None:
+    """How often a request is tried again that was answered with 500."""
+    request = Request("http://shop.example/")
+    return ProjectRetries(Settings(settings)).bound(request, Response(request.url, 500), retries=5)
+
+
 def warned_of(*names: str) -> bool:
     heard: list[str] = []
 
@@ -301,8 +310,14 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
     "`SCHEDULER_QUEUE_KEY`, `SCHEDULER_DUPEFILTER_KEY`, `SCHEDULER_SERIALIZER`": lambda _: warned_of(
         "SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_SERIALIZER"
     ),
-    "`RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, `DOWNLOAD_FAIL_ON_DATALOSS`": lambda _: (
-        warned_of("RETRY_ENABLED", "RETRY_TIMES", "RETRY_HTTP_CODES", "RETRY_EXCEPTIONS", "DOWNLOAD_FAIL_ON_DATALOSS")
+    "`RETRY_ENABLED`, `RETRY_TIMES`, `RETRY_HTTP_CODES`, `RETRY_EXCEPTIONS`, `RETRY_PRIORITY_ADJUST`": lambda _: (
+        bound_of(RETRY_TIMES=7) == bound_of(RETRY_HTTP_CODES=[500], RETRY_TIMES=7, RETRY_PRIORITY_ADJUST=1) == 7
+        and bound_of(RETRY_HTTP_CODES=[502]) == bound_of(RETRY_ENABLED=False) == NEVER
+        and bound_of(RETRY_EXCEPTIONS=[]) is None
+    ),
+    "`DOWNLOAD_FAIL_ON_DATALOSS`": lambda _: warned_of("DOWNLOAD_FAIL_ON_DATALOSS"),
+    "`DOWNLOAD_DELAY`, `CONCURRENT_REQUESTS_PER_DOMAIN`": lambda _: (
+        as_the_project_sets(Config(), Settings({"DOWNLOAD_DELAY": 4})).requests_per_second == 0.25
     ),
     "a `DUPEFILTER_CLASS` of one's own": lambda _: warned_of("DUPEFILTER_CLASS"),
     "`EXTENSIONS`, `SPIDER_MIDDLEWARES`, `DOWNLOADER_MIDDLEWARES` that replace harvester's": lambda _: all(

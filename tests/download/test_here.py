@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 from redis.asyncio import Redis
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedError
 from scrapy.http import Response
@@ -64,6 +64,13 @@ async def hosts() -> AsyncIterator[list[Host]]:
         yield [await stack.enter_async_context(Host(f"127.0.{os.getpid() % 200}.{number}")) for number in (2, 3, 4)]
 
 
+class Patient(Spider):
+    """Waits for hosts as harvester's own spiders do."""
+
+    name = "patient"
+    WAITS_OUT_FAULTS = True
+
+
 class Engine:
     running = True
 
@@ -83,6 +90,7 @@ def crawler(monkeypatch: pytest.MonkeyPatch) -> Crawler:
     monkeypatch.setattr(here, "TRUST_S", 0.0)
     crawler = get_crawler()
     crawler.engine = Engine()  # type: ignore[assignment]
+    crawler.spider = Patient()
     return crawler
 
 
@@ -168,6 +176,15 @@ async def test_hosts_that_never_answered_are_blamed_after_some_tries(crawler: Cr
         requests[2].meta[LOCAL_ATTEMPTS] = tries
         await until(lambda: not ours.is_sick)
     assert tries == here.MOST_DOUBTS
+
+
+async def test_hosts_that_never_answered_are_blamed_at_once_by_a_spider_of_scrapy(
+    crawler: Crawler, hosts: list[Host]
+) -> None:
+    crawler.spider = Spider("impatient")
+    ours = Here(crawler)
+    requests = [Request(host.url) for host in hosts]
+    assert [await fail(ours, request, REFUSED) for request in requests] == [None] * 3
 
 
 async def test_name_servers_that_are_gone_are_a_fault_of_this_machine_and_a_name_that_is_none_is_not(

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from scrapy import Request
 from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed
@@ -13,7 +14,6 @@ from harvester.items import Found, Provenance, Record, Said
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS
 from harvester.outcomes import Outcome
-from harvester.outcomes.failed import AnswerRefused
 from harvester.parsers.counties import arcgis as parse
 from harvester.parsers.counties.arcgis import Layer
 from harvester.parsers.counties.table import Rows
@@ -98,7 +98,7 @@ class ArcgisSpider(TableSpider):
     def page_failed(self, failure: Failure) -> Iterator[Any]:
         """Some servers promise pages and give none: their rows are asked for by their object ids."""
         error, request = failure.value, failure.request  # type: ignore[attr-defined]
-        if isinstance(error, AnswerRefused) and parse.cannot_page(error.response.body):
+        if isinstance(error, HttpError) and parse.cannot_page(error.response.body):
             page, jurisdiction = request.cb_kwargs["page"], self.jurisdiction_of(request)
             layer = {name: page[name] for name in ("object_id", "most_rows")}
             yield Found(IDS, "all", {SITE: jurisdiction.id, **layer})

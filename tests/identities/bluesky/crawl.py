@@ -63,6 +63,7 @@ def main(targets: list[str]) -> None:
     process = AsyncCrawlerProcess(
         {
             "DOWNLOADER_MIDDLEWARES": settings.DOWNLOADER_MIDDLEWARES,
+            "SPIDER_MIDDLEWARES_BASE": settings.SPIDER_MIDDLEWARES_BASE,
             "ROBOTSTXT_OBEY": False,
             "REMOTE_CONTROL_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,
