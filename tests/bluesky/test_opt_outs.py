@@ -18,7 +18,7 @@ Make = Callable[..., Harvest]
 REASONS = {"private": "opt_out: !no-unauthenticated", "intents_refuse": "opt_out: intent bulkDataset"}
 
 
-@pytest.mark.parametrize("history", ["appview", "car"])
+@pytest.mark.parametrize("history", ["appview", pytest.param("car", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", REASONS)
 def test_of_an_account_that_opted_out_a_stub_stays_which_says_so(
     kind: str, history: str, harvested: By, site: Sandbox
@@ -40,7 +40,7 @@ def test_an_account_that_allows_it_is_collected_and_its_declaration_kept(harvest
     assert profile["posts_count"] == harvested("appview").database.posts.count_documents({"did": profile["_id"]}) > 0
 
 
-@pytest.mark.parametrize("history", ["appview", "car"])
+@pytest.mark.parametrize("history", ["appview", pytest.param("car", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", REASONS)
 def test_nothing_that_an_account_wrote_is_anywhere_when_it_opted_out(
     kind: str, history: str, harvested: By, site: Sandbox
@@ -69,7 +69,7 @@ def test_what_was_left_out_is_counted(harvested: By) -> None:
     assert "2 profiles reduced to a stub;" in said
 
 
-@pytest.mark.parametrize("asked", ["getRecord", "^/did:plc:"])
+@pytest.mark.parametrize("asked", ["getRecord", pytest.param("^/did:plc:", marks=pytest.mark.slow)])
 def test_an_account_whose_server_refuses_to_say_what_it_declares_waits_for_the_answer(
     asked: str, harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:

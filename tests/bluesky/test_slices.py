@@ -21,7 +21,7 @@ NORMAL = 20
     [
         (0, "follows", ("follows",)),
         (1, "followers", ("followers",)),
-        (2, "both", ("follows", "followers")),
+        pytest.param(2, "both", ("follows", "followers"), marks=pytest.mark.slow),
     ],
 )
 def test_accounts_so_many_steps_away_are_harvested_and_their_lists_read(
@@ -54,7 +54,9 @@ def test_max_accounts_is_exact_and_the_nearest_come_first(harvest: Make, site: S
     assert {row["state"] for row in mongodb.job_items.find({"reason": "max_items"})} == {"skipped"}
 
 
-@pytest.mark.parametrize("history", ["appview", "records", "car"])
+@pytest.mark.parametrize(
+    "history", ["appview", *(pytest.param(history, marks=pytest.mark.slow) for history in ("records", "car"))]
+)
 def test_only_posts_of_the_time_asked_for_are_kept_and_the_same_whatever_way_they_come(
     history: str, harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_harvest_by_a_browser_equals_one_by_the_api(
     assert "Traceback" not in command.said
 
 
+@pytest.mark.slow
 def test_killed_on_the_way_and_begun_by_the_api_it_goes_on_to_the_same_end(
     make: Make, small: Sandbox, mongodb: Records, by_api: Ended
 ) -> None:

@@ -14,7 +14,7 @@ from tests.forking import run
 from tests.jobs.command import HARVESTER
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_address_is_printed_and_works_until_the_command_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen([HARVESTER, "db"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout

@@ -26,6 +26,8 @@ from tests.root import ROOT
 SECONDS = 90
 """After which something that should happen counts as missing."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGTERM_SOON = (pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM)
+"""`make test` sends the cheaper of the two."""
 CRAWL = ("scrapy", "crawl", "bluesky", "-a", "seeds=a.example")
 
 
@@ -99,7 +101,7 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(words: str, tmp_path: Path) -> No
     assert (code, "Traceback" in log) == (143, False)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", SIGTERM_SOON)
 def test_workers_whose_servers_are_asked_for_are_not_begun(number: signal.Signals, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(SECONDS)
@@ -142,7 +144,7 @@ def opening(tmp_path: Path, config: Config, redis_url: str, number: signal.Signa
         yield crawl
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", SIGTERM_SOON)
 def test_a_spider_that_opens_is_closed_as_it_should_be(
     number: signal.Signals, opening: Started, tmp_path: Path
 ) -> None:
@@ -154,7 +156,7 @@ def test_a_spider_that_opens_is_closed_as_it_should_be(
     assert "Traceback" not in log
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", SIGTERM_SOON)
 def test_a_second_signal_ends_a_spider_that_opens_at_once(
     number: signal.Signals, opening: Started, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from harvester.exceptions import StateGone
 from tests.bad_input.command import Answer
 from tests.jobs.running import FINISHED, Holding, Runs
@@ -27,6 +29,7 @@ async def test_a_crawl_whose_servers_were_removed_ends_and_says_so(runs_alone: R
         assert await runs.run(urls=tree.url) == FINISHED, "what is typed next begins anew"
 
 
+@pytest.mark.slow
 async def test_workers_whose_servers_were_removed_are_not_started_again(runs_alone: Runs, tmp_path: Path) -> None:
     runs, state = runs_alone, tmp_path / "state"
     async with Holding(20, first=10) as tree:
