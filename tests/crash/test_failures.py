@@ -11,7 +11,7 @@ from tests.sandbox.process import Sandbox
 
 
 def test_accounts_behind_a_list_that_failed_are_all_found_by_the_next_run(
-    tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str
+    tmp_path: Path, mongodb: Database[dict[str, Any]], mongodb_uri: str, own_redis: str
 ) -> None:
     """Also those that were met on another way, too far from the seeds for their own lists to count."""
     with Sandbox(accounts=60, posts=1) as site:
@@ -22,7 +22,8 @@ def test_accounts_behind_a_list_that_failed_are_all_found_by_the_next_run(
             "depth": "2",
             "honour_opt_outs": "no",
         }
-        harvest = Harvest(site, tmp_path, mongodb_uri, mongodb.name, {"HARVESTER_MAX_ERROR_RATIO": "1"}, **wishes)
+        variables = {"HARVESTER_REDIS_URL": own_redis, "HARVESTER_MAX_ERROR_RATIO": "1"}
+        harvest = Harvest(site, tmp_path, mongodb_uri, mongodb.name, variables, **wishes)
         harvest.command += ["-s", "HARVESTER_BACKOFF_FACTOR=0"]
         truth = site.truth_of(honour_opt_outs=False, seeds=(37, 54), hops=2, directions=("follows",))
         everybody = {"profiles": dict.fromkeys(truth.accounts)}
