@@ -32,6 +32,8 @@ class RunMonitoring(Spidermon):  # type: ignore[misc]
     def from_crawler(cls, crawler: Crawler) -> Self:
         monitoring: Self = super().from_crawler(crawler)
         monitoring.suite = RunMonitors(crawler=crawler)
+        others = [suite for suite in monitoring.engine_stopped_suites if not isinstance(suite, RunMonitors)]
+        monitoring.engine_stopped_suites = others
         return monitoring
 
     def engine_stopped(self) -> None:

@@ -1,7 +1,11 @@
 """A project's own Spidermon suites run once, beside harvester's, and the verdict is of all monitors."""
 
 import pytest
+from scrapy.utils.test import get_crawler
+from spidermon import MonitorSuite
 
+from harvester.monitors.extension import RunMonitoring
+from harvester.monitors.suites import RunMonitors
 from tests.crawling import Answer, Site
 from tests.docs.conftest import House, house
 from tests.endings.test_as_scrapy import FASTER
@@ -75,6 +79,12 @@ SPIDERMON_ENGINE_STOP_EXPRESSION_MONITORS = [
 ]
 SPIDERMON_ADD_FIELD_COVERAGE = True
 """
+
+
+def test_a_project_that_names_the_suite_of_harvester_has_it_once() -> None:
+    named = {"SPIDERMON_ENABLED": True, "SPIDERMON_ENGINE_STOP_MONITORS": [RunMonitors, MonitorSuite]}
+    monitoring = RunMonitoring.from_crawler(get_crawler(settings_dict=named))
+    assert [type(suite) for suite in monitoring.engine_stopped_suites] == [MonitorSuite]
 
 
 @pytest.mark.parametrize(("least", "code"), [(1, 0), (10, 6)])
