@@ -130,6 +130,7 @@ async def test_a_job_of_100_000_inputs_survives_a_site_that_refuses(house: House
     await _block_and_recover(house, sink, 100_000, breaking=SLOWER)
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_while_a_site_is_left_alone_loses_nothing(house: House, sink: HttpSink) -> None:
     async def kill(crawl: Crawl) -> None:
         await house.until(crawl, lambda _: bool(sink.posts))
