@@ -262,6 +262,11 @@ def _bad_lines(config: Config) -> Iterator[Kept]:
         yield from _kept([path], spider=path.name.rsplit("-", 3)[0])
 
 
+def _feeds(config: Config) -> Iterator[Kept]:
+    for folder in (config.data_dir / "feeds").glob("*/*"):
+        yield from _kept(folder.rglob("*"), spider=folder.name)
+
+
 def _flows(config: Config) -> Iterator[Kept]:
     if "://" not in config.images_store:  # a bucket has rules of its own for what is old
         yield from _folders(_root(config, "flows"), "*/*")
@@ -270,6 +275,7 @@ def _flows(config: Config) -> Iterator[Kept]:
 KINDS: dict[str, Callable[[Config], Iterator[Kept]]] = {
     "bad_lines": _bad_lines,
     "exports": lambda config: _folders(config.data_dir / "exports", "*"),
+    "feeds": _feeds,
     "flows": _flows,
     "logs": _logs,
     "rejects": lambda config: _segments(config, "rejects"),

@@ -58,6 +58,7 @@ def of_each_kind(config: Config) -> dict[str, Path]:
     return {
         "bad_lines": write(config.data_dir / "jobs" / "flat-20260101T000000-7.bad-lines.jsonl"),
         "exports": write(config.data_dir / "exports" / "flat-1" / "post.csv"),
+        "feeds": write(config.data_dir / "feeds" / "harvester" / "flat" / "pages" / "2026-01-01" / "1.jsonl.zst"),
         "flows": write(config.data_dir / "flows" / "flat-1" / "row-1" / "screenshot.png"),
         "logs": write(config.state_dir / "logs" / "worker.log"),
         "rejects": segment(config, "flat", folder="rejects"),
@@ -69,9 +70,8 @@ def of_each_kind(config: Config) -> dict[str, Path]:
 @pytest.mark.parametrize("kind", retention.KINDS)
 def test_what_is_too_old_goes_with_its_folder_and_what_is_not_stays(config: Config, kind: str) -> None:
     files = of_each_kind(config)
-    young = (
-        write(files[kind].with_name(f"young-{files[kind].name}"), days=1) if kind not in ("exports", "flows") else None
-    )
+    is_whole = kind in ("exports", "feeds", "flows")
+    young = None if is_whole else write(files[kind].with_name(f"young-{files[kind].name}"), days=1)
     result = swept(config, kind)
     assert {name for name, path in files.items() if not path.exists()} == {kind}
     assert (result.removed, result.removed_bytes, result.needed) == (1, 10, 0)
