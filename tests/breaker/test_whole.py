@@ -170,6 +170,7 @@ async def test_a_run_ends_when_a_site_is_left_alone_for_too_long(house: House) -
         assert (status.parked, status.dead, status.balanced) == (60, 0, True)
 
 
+@pytest.mark.slow
 async def test_other_sites_are_asked_on_and_a_changed_site_is_noticed(house: House) -> None:
     """The one answers 200 to everything and has nothing in it any more."""
     breaking = QUICK + "\nsample = 30"

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from harvester.exceptions import FrontierLost
@@ -35,6 +36,7 @@ def _begin_anew(disturbed: Crawl) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.mark.slow
 def test_a_redis_that_is_flushed_is_noticed_by_workers_and_by_those_that_follow(tmp_path: Path) -> None:
     with (
         crawl(150, tmp_path, "tests.chaos.settings") as disturbed,

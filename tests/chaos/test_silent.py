@@ -9,6 +9,7 @@ from tests.chaos.crawl import crawl
 from tests.chaos.killing import Killing, Plan
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_worker_that_wakes_up_when_its_work_was_given_to_others_does_no_harm(tmp_path: Path) -> None:
     plan = Plan(pages=500, workers=2, worker_kills=0)

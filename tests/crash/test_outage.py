@@ -79,6 +79,7 @@ class Disturbed:
             return differences(stored(database), self._calm.records) + differences(fates(database), self._calm.fates)
 
 
+@pytest.mark.slow
 def test_a_mongod_that_ends_and_is_started_again_is_a_pause(calm: Calm, tmp_path: Path) -> None:
     disturbed = Disturbed(calm, tmp_path)
     harvest = disturbed.harvest

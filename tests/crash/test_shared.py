@@ -80,6 +80,7 @@ def test_several_processes_bring_all_that_there_is_and_fetch_nothing_twice(
     assert {run["state"] for run in mongodb.runs.find()} == {"finished"}
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_had_is_completed_by_the_others(
     site: Sandbox, tmp_path: Path, mongodb: DATABASE, mongodb_uri: str
 ) -> None:
