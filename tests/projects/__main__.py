@@ -51,11 +51,11 @@ class Compared:
 class Comparison:
     """What all spiders of a call share."""
 
-    def __init__(self, folder: Path, options: argparse.Namespace, servers: Servers) -> None:
+    def __init__(self, folder: Path, options: argparse.Namespace, servers: Servers, names: Names) -> None:
         self._folder = folder
         self._options = options
         self._servers = servers
-        self._names = Names(folder)
+        self._names = names
         self._known: dict[str, Any] = tomllib.loads((_HERE / "known.toml").read_text())
 
     async def project(self, project: Project) -> list[Compared]:
@@ -182,8 +182,8 @@ async def _main(options: argparse.Namespace, folder: Path) -> int:
         print("There is no scrapy.cfg in these folders: give the folder of a Scrapy project, or of several.")
         return 2
     compared: list[Compared] = []
-    with Servers.started() as servers:
-        comparison = Comparison(folder, options, servers)
+    with Servers.started() as servers, TemporaryDirectory(prefix="harvester-names-") as certificates:
+        comparison = Comparison(folder, options, servers, Names(Path(certificates)))
         for project in projects:
             compared += await comparison.project(project)
     _table(compared)
