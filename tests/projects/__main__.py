@@ -95,21 +95,21 @@ class Comparison:
             project = sides[0].project.name
             folder = self._folder / project / spider
             book = Book(pages, makes_up=known.get("makes_up", False))
-            arguments = known.get("arguments", [])
+            arguments, has_feed = known.get("arguments", []), known.get("has_feed", True)
 
             async def plain(again: str = "") -> Ran:
                 to = folder / f"plain{again}"
                 if (to / "ran.json").exists():
                     book.given |= json.loads((folder / "book.json").read_text())
                     return Ran.read(to / "ran.json")
-                ran = await sides[0].run(spider, arguments, book, _emptied(to))
+                ran = await sides[0].run(spider, arguments, book, _emptied(to), has_feed=has_feed)
                 (folder / "book.json").write_text(json.dumps(book.given))
                 return ran
 
             theirs = await plain()
             to = _emptied(folder / "ours")
             async with self._servers.databases(to) as databases:
-                ours = await sides[1].run(spider, arguments, book, to, databases.variables)
+                ours = await sides[1].run(spider, arguments, book, to, databases.variables, has_feed=has_feed)
                 ours.stored = databases.stored(spider)
             different = differences(theirs, ours)
             if different.keys() - {FAILURE_TOLD, "exit code"}:

@@ -28,11 +28,16 @@ def differences(plain: Ran, ours: Ran, again: Ran | None = None) -> dict[str, st
             f" more {_first(mine - theirs)}"
         )
     different = len(_texts(ours.items, set()))
-    if ours.stored is not None and ours.stored != different:
+    if ours.stored is not None and ours.has_feed and ours.stored != different:
         found["stored"] = f"{ours.stored} in MongoDB, of {different} different items"
-    odd_files = {name for name in plain.files if again and again.files.get(name) != plain.files[name]}
-    if (left := _without(plain.files, odd_files)) != (right := _without(ours.files, odd_files)):
-        found["files"] = _first(f"{name}" for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+    if again and again.files.keys() != plain.files.keys():
+        if len(ours.files) not in (len(plain.files), len(again.files)):
+            found["files"] = f"{len(ours.files)} in place of {len(plain.files)}"
+    else:
+        odd_files = {name for name in plain.files if again and again.files[name] != plain.files[name]}
+        left, right = _without(plain.files, odd_files), _without(ours.files, odd_files)
+        if left != right:
+            found["files"] = _first(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
     odd_paths = _odd_paths(plain, again) if again else set()
     known, sent = _sent(plain, odd_paths), _sent(ours, odd_paths)
     if more := sent - known:

@@ -58,6 +58,9 @@ class Ran:
     stored: int | None = None
     """Items that MongoDB holds, of a run under harvester."""
 
+    has_feed: bool = True
+    """Whether its items were written, of which `items` and `stored` speak."""
+
     @property
     def has_failed(self) -> bool:
         """Whether it gave nothing, or something of it failed: plain Scrapy ends with 0 all the same."""
@@ -128,19 +131,27 @@ class Forks:
         await self._process.wait()
 
     async def run(
-        self, spider: str, arguments: list[str], book: Book, folder: Path, environment: dict[str, str] | None = None
+        self,
+        spider: str,
+        arguments: list[str],
+        book: Book,
+        folder: Path,
+        environment: dict[str, str] | None = None,
+        *,
+        has_feed: bool = True,
     ) -> Ran:
         """One run, with its log and its result in the folder."""
         copy = self.project.copy(folder / "copy").folder
         before = _files(copy)
         given = [word for name, value in SAME_FOR_BOTH.items() for word in ("-s", f"{name}={value}")]
-        words = ["crawl", spider, *given, *arguments, "-O", f"{ITEMS}:jsonlines"]
+        words = ["crawl", spider, *given, *arguments, *(("-O", f"{ITEMS}:jsonlines") if has_feed else ())]
         async with StandIn(book, self._names) as stand_in:
             ports = dict(zip(("STAND_IN_HTTP", "STAND_IN_HTTPS"), map(str, stand_in.ports), strict=True))
             wanted = {"folder": str(copy), "log": str(folder / "log"), "arguments": words}
             begun = time.monotonic()
             exit_code = await self._forked(wanted | {"environment": self._environment(ports | (environment or {}))})
             ran = Ran(exit_code, round(time.monotonic() - begun, 1))
+        ran.has_feed = has_feed
         ran.items = _items(copy / ITEMS)
         ran.files = _made(copy, before)
         ran.requests = dict(stand_in.requests)
