@@ -4,6 +4,7 @@ The first stands near the engine: what need not go further goes back at once. Th
 since a request may have waited long for its slot at the host. Both do nothing to requests that are not of the frontier.
 """
 
+import time
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,8 +15,10 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.breaker.breakers import Breakers
-from harvester.download.here import waits_out_faults
+from harvester.download.here import here_of, waits_out_faults
+from harvester.exceptions import LocalFault
 from harvester.frontier.scheduler import Scheduler
+from harvester.frontier.waiting import wait_in_frontier
 from harvester.items import Batch, Record
 from harvester.meta import ATTEMPTS, ITEMS, LEASE, NO_PROOF, PARKED, PROBE, STEP, TIER, TIER_PROBE
 from harvester.outcomes import Outcome, Verdict
@@ -91,13 +94,14 @@ class BreakerMiddleware:
 class BreakerGate:
     """The last look before a request leaves.
 
-    It is the first to hear of what is not sent since its site is left alone or the run ends. That goes back into the
-    frontier, and no middleware of a project is asked about it.
+    It is the first to hear of what is not sent since its site is left alone, the run ends, or this machine has a fault.
+    That goes back into the frontier, and no middleware of a project is asked about it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         _check_frontier(crawler)
         self._crawler = crawler
+        self._here = here_of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -112,13 +116,17 @@ class BreakerGate:
             raise Parked("its site is left alone")
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if not isinstance(exception, RunEnding) or LEASE not in request.meta:
+        if LEASE not in request.meta:
             return None
+        if isinstance(exception, LocalFault):  # raised by nobody but the download handler, before anything is sent
+            return wait_in_frontier(request, max(time.time(), self._here.until), Outcome.LOCAL, str(exception))
         if isinstance(exception, Parked):
             return self._breaker.back(request)
-        again = request.replace(dont_filter=True)
-        again.meta[PARKED] = True
-        return again
+        if isinstance(exception, RunEnding):
+            again = request.replace(dont_filter=True)
+            again.meta[PARKED] = True
+            return again
+        return None
 
     @cached_property
     def _breaker(self) -> BreakerMiddleware:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.http import Response, TextResponse
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
@@ -57,6 +57,10 @@ class ProjectMiddleware:
             return TextResponse(request.url, body=b"solved", encoding="utf-8", request=request)
         if "/relabelled" in request.url:
             return response.replace(status=404)
+        if "/ignored" in request.url:
+            raise IgnoreRequest("not today")
+        if "/breaks" in request.url:
+            raise KeyError("of the project")
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Any:
@@ -91,9 +95,15 @@ class Project(Spider):
         name = parts.netloc if parts.path == "/" else parts._replace(scheme="", netloc="").geturl()
         self.events.setdefault(name, []).append(list(event))
 
-    def parse(self, response: Response) -> None:
+    async def parse(self, response: Response) -> None:
         assert response.request
+        assert self.crawler.engine
         self.note(response.request, "callback", response.status, response.meta.get("retry_times", 0))
+        if "/inline" in response.url:
+            for path in ("/missing", "/broken", "/page"):
+                request = Request(response.urljoin(path), meta={"asked": response.urljoin(f"{path}?inline")})
+                answer = await self.crawler.engine.download_async(request)
+                self.note(response.request, "inline", answer.status)
         if response.url == self.settings["ENOUGH"]:
             raise CloseSpider("enough")
 
