@@ -3,6 +3,7 @@
 import logging
 import random
 import time
+from collections.abc import Collection
 from math import inf
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -66,6 +67,9 @@ class Attempts:
         self._answered: set[str] = set()
         self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
         self._project = ProjectRetries(crawler.settings)
+        self._allows_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
+        allowed = crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")
+        self._allowed: Collection[int] = getattr(crawler.spider, "handle_httpstatus_list", allowed)
         self._is_patient = waits_out_faults(crawler)
         self._final: WeakKeyDictionary[Response, Final] = WeakKeyDictionary()
 
@@ -147,6 +151,19 @@ class Attempts:
         An answer with another status than pages have is noted also when the rules of its site call it one.
         """
         return self._final.get(response)
+
+    def is_refused(self, request: Request, response: Response) -> bool:
+        """Whether the answer is no page, and nobody has asked for its status, as one does in Scrapy."""
+        final, meta = self._final.get(response), request.meta
+        if final is None or final.verdict.outcome is Outcome.OK:
+            return False
+        if 200 <= response.status < 300:
+            return True
+        if meta.get("handle_httpstatus_all"):
+            return False
+        if "handle_httpstatus_list" in meta:
+            return response.status not in meta["handle_httpstatus_list"]
+        return not (self._allows_all or response.status in self._allowed)
 
     def note_page(self, response: Response) -> None:
         """The rules of its site call it a page, whatever its status."""

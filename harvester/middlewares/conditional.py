@@ -106,7 +106,7 @@ class ConditionalMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         """Of a page. Answers that are none pass, and are told of."""
         key = request.meta.get(VALIDATED)
-        if key is None or self._attempts.final(response):
+        if key is None or self._attempts.is_refused(request, response):
             return response
         _take_off(request)
         scheduler = self._crawler.engine.scheduler if self._crawler.engine else None

@@ -45,7 +45,7 @@ class CostMiddleware:
         if (
             not isinstance(response, TextResponse)
             or MEDIA in request.meta
-            or self._attempts.final(response)  # it is no page
+            or self._attempts.is_refused(request, response)
         ):
             return response
         if len(response.body) < (MIN_JSON_BYTES if may_be_json(response.body) else MIN_BYTES):

@@ -4,8 +4,11 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware as ScrapyHttpErrorMiddleware
 
-from harvester.frontier.attempts import Final, attempts_of
-from harvester.outcomes import Outcome, give_verdict, verdict_of
+from harvester.frontier.attempts import attempts_of
+from harvester.outcomes import give_verdict, verdict_of
+
+NO_PAGE = "Ignoring non-200 response"
+"""What Scrapy's error says."""
 
 
 class HttpErrorMiddleware(ScrapyHttpErrorMiddleware):
@@ -16,19 +19,20 @@ class HttpErrorMiddleware(ScrapyHttpErrorMiddleware):
     """
 
     def process_spider_input(self, response: Response) -> None:  # type: ignore[override]
-        final = attempts_of(self.crawler).final(response)
-        if error := self._error(response, final):
-            verdict, tries = final or (verdict_of(error), 1)
-            give_verdict(error, verdict, tries)
+        attempts = attempts_of(self.crawler)
+        final = attempts.final(response)
+        if final is None:
+            self._judge_status(response)
+        elif response.request and attempts.is_refused(response.request, response):
+            verdict = final.verdict
+            is_usual = 200 <= response.status < 300
+            error = HttpError(response, f"{verdict.outcome}: {verdict.reason}" if is_usual else NO_PAGE)
+            give_verdict(error, *final)
             raise error
 
-    def _error(self, response: Response, final: Final | None) -> HttpError | None:
-        if final and final.verdict.outcome is Outcome.OK:
-            return None
-        if final and 200 <= response.status < 300:
-            return HttpError(response, f"{final.verdict.outcome}: {final.verdict.reason}")
+    def _judge_status(self, response: Response) -> None:
         try:
             super().process_spider_input(response)
         except HttpError as error:
-            return error
-        return None
+            give_verdict(error, verdict_of(error), 1)
+            raise

@@ -54,7 +54,7 @@ class UsageMiddleware:
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
         meta = request.meta
-        if MEDIA in meta or DONT_OBEY in meta or self._attempts.final(response):
+        if MEDIA in meta or DONT_OBEY in meta or self._attempts.is_refused(request, response):
             return response
         signals: list[Signal] = []
         if not _HEADERS.isdisjoint(response.headers):
