@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(Plan(12, 3, kills=2, media="yes"), id="12"),
+        pytest.param(Plan(20, 3, kills=2, media="yes"), id="20"),
         pytest.param(Plan(40, 3, kills=4, media="yes"), id="40", marks=[pytest.mark.slow, pytest.mark.long]),
         pytest.param(
             Plan(2_000, 8, kills=20, media="no"), id="2000", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
