@@ -1,11 +1,18 @@
 """A crawler of public data that loses nothing and explains every failure."""
 
+from typing import Any
+
 __version__: str
 
 
-def __getattr__(name: str) -> str:
-    if name != "__version__":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib.metadata import version  # takes as long as the start of a process that only parses
+def __getattr__(name: str) -> Any:
+    """Loads what takes long only when it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
 
-    return version("harvester")
+        return version("harvester")
+    if name == "Addon":
+        from harvester.addon import Addon
+
+        return Addon
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

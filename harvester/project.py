@@ -92,7 +92,11 @@ def bad_value(error: BaseException) -> str:
 
 
 def project_settings() -> "Settings":
-    """Those of the project whose scrapy.cfg is in this folder or above it; harvester's own where there is none."""
+    """Those of the project whose scrapy.cfg is in this folder or above it; harvester's own where there is none.
+
+    Add-ons have set theirs. Raises UsageError when harvester's configuration cannot be read.
+    """
+    from scrapy.addons import AddonManager
     from scrapy.settings import Settings
     from scrapy.utils.conf import init_env
 
@@ -100,6 +104,7 @@ def project_settings() -> "Settings":
         init_env(os.environ.get("SCRAPY_PROJECT", "default"))
     settings = Settings()
     settings.setmodule(os.environ.get(SETTINGS_MODULE, "harvester.settings"))
+    AddonManager.load_pre_crawler_settings(settings)
     return settings
 
 

@@ -252,8 +252,16 @@ def main() -> None:
     know(plan.names)
     settings = Settings()
     settings.setmodule("harvester.settings")
-    settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}, "LOG_LEVEL": "DEBUG"} | plan.settings, "cmdline")
-    settings.set("EXTENSIONS", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
+    settings.setdict(
+        {
+            "ITEM_PIPELINES_BASE": {},
+            "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
+            "LOG_LEVEL": "DEBUG",
+        }
+        | plan.settings,
+        "cmdline",
+    )
+    settings.set("EXTENSIONS_BASE", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
     settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(Asker)

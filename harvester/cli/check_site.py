@@ -136,7 +136,7 @@ def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[
 
     spider.parse_arguments({"site": site, "parcels": parcel})  # raises before anything is begun
     settings, records, told = project_settings(), list[Any](), list[str]()
-    settings.setdict({"ITEM_PIPELINES": {}, "EXTENSIONS": {}, "LOG_LEVEL": "ERROR"}, "cmdline")
+    settings.setdict({"ITEM_PIPELINES_BASE": {}, "EXTENSIONS_BASE": {}, "LOG_LEVEL": "ERROR"}, "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(spider)
 

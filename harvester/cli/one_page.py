@@ -56,9 +56,9 @@ def ask(request: Request, **own: Any) -> Response | Failure | None:
     loader_of(settings)  # says what is wrong with a spider of the project
     alone: dict[str, Any] = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # the frontier is for crawls
-        "ITEM_PIPELINES": {},
-        "SPIDER_MIDDLEWARES": {},
-        "EXTENSIONS": {},
+        "ITEM_PIPELINES_BASE": {},
+        "SPIDER_MIDDLEWARES_BASE": {},
+        "EXTENSIONS_BASE": {},
         "LOG_LEVEL": "ERROR",
         **own,
     }

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest, UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
+from harvester.addon import Addon, is_brought_into
 from harvester.config import load_config
 from harvester.exceptions import HarvesterError
 from harvester.items.adapter import register
@@ -19,11 +20,22 @@ logger = logging.getLogger(__name__)
 _ALONE = {
     "SCHEDULER": "scrapy.core.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
+    "ITEM_PIPELINES_BASE": {},
+    "EXTENSIONS_BASE": {
+        **default_settings.EXTENSIONS_BASE,
+        "scrapy.extensions.feedexport.FeedExporter": None,
+        "harvester.stores.feeds.RecordFeeds": 0,
+        "scrapy.extensions.logstats.LogStats": None,
+    },
+    "SPIDER_MIDDLEWARES_BASE": default_settings.SPIDER_MIDDLEWARES_BASE,
+    "DOWNLOADER_MIDDLEWARES_BASE": {
+        **default_settings.DOWNLOADER_MIDDLEWARES_BASE,
+        "harvester.commands.alone.RefusalMiddleware": 80,
+        "harvester.middlewares.addresses.AddressMiddleware": 90,
+    },
     "RETRY_ENABLED": False,  # Scrapy's own asks again at once, whatever Retry-After says
     "DOWNLOAD_DELAY_JITTER": 0.0,
 }
-_BEHIND_OTHERS = 10_000
-"""Priority of an add-on that is to see what the others have set."""
 
 
 class RefusalMiddleware:
@@ -34,36 +46,22 @@ class RefusalMiddleware:
             logger.error("%s is not asked for: %s", request.url, exception)
 
 
-class Alone:
-    """Add-on: leaves Scrapy's components and the project's own, also those that a spider names in custom_settings."""
-
-    BASE: ClassVar[dict[str, dict[str, int | None]]] = {
-        "ITEM_PIPELINES": {},
-        "SPIDER_MIDDLEWARES": {},
-        "DOWNLOADER_MIDDLEWARES": {
-            "harvester.commands.alone.RefusalMiddleware": 80,
-            "harvester.middlewares.addresses.AddressMiddleware": 90,
-        },
-        "EXTENSIONS": {
-            "scrapy.extensions.feedexport.FeedExporter": None,
-            "harvester.stores.feeds.RecordFeeds": 0,
-            "scrapy.extensions.logstats.LogStats": None,
-        },
-    }
-    """Setting -> what is there beside Scrapy's own."""
-
-    def update_settings(self, settings: BaseSettings) -> None:
-        for name, components in self.BASE.items():
-            settings.set(name, _own(settings.getdict(name)), settings.getpriority(name) or 0)
-            base = getattr(default_settings, f"{name}_BASE") | components
-            settings.set(f"{name}_BASE", base, "cmdline")
+def know_formats(settings: BaseSettings) -> None:
+    """Has `-o` be checked against harvester's formats too, in a project that has the add-on."""
+    if is_brought_into(settings):
+        try:
+            Addon.update_pre_crawler_settings(settings)
+        except HarvesterError as error:
+            raise UsageError(str(error), print_help=False) from None
 
 
-def be_alone(settings: BaseSettings, addon: type[Alone] = Alone, **more: Any) -> None:
-    """Sets what is needed for that, and `more`; what was set by `-s` stays.
+def be_alone(settings: BaseSettings, **more: Any) -> None:
+    """Sets what is needed for that, and `more`, in a project that has the add-on; what was set by `-s` stays.
 
     ThrottleMiddleware shares its turns by Redis: Scrapy's own delay keeps the configured rate instead.
     """
+    if not is_brought_into(settings):
+        return
     register()
     try:
         loader_of(settings)
@@ -79,18 +77,6 @@ def be_alone(settings: BaseSettings, addon: type[Alone] = Alone, **more: Any) ->
     for name, value in (_ALONE | manners | more).items():
         if (settings.getpriority(name) or 0) < SETTINGS_PRIORITIES["cmdline"]:
             settings.set(name, value, priority="cmdline")
-    settings.set("ADDONS", {**settings.getdict("ADDONS"), addon: _BEHIND_OTHERS}, priority="cmdline")
-
-
-def _own(components: dict[Any, int | None]) -> dict[Any, int | None]:
-    """Those of the project. Where they are added to harvester's, what is off there is off for harvester."""
-    ours = [name for name in components if _module(name).startswith("harvester.")]
-    own = {name: order for name, order in components.items() if name not in ours}
-    return {name: order for name, order in own.items() if order is not None} if ours else own
-
-
-def _module(component: Any) -> str:
-    return component if isinstance(component, str) else str(getattr(component, "__module__", ""))
 
 
 def shown(outputs: Iterable[Any]) -> Iterator[Any]:

@@ -1,17 +1,11 @@
 """`scrapy bench`: how fast Scrapy itself is here."""
 
 import argparse
-from typing import ClassVar
 
 from scrapy.commands.bench import Command as ScrapyBench
+from scrapy.settings import default_settings
 
-from harvester.commands.alone import Alone, be_alone
-
-
-class Plain(Alone):
-    """Add-on: leaves nothing but Scrapy's own. LogStats tells the rate."""
-
-    BASE: ClassVar = {name: {} for name in Alone.BASE}
+from harvester.commands.alone import be_alone
 
 
 class Command(ScrapyBench):
@@ -20,4 +14,11 @@ class Command(ScrapyBench):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings
-        be_alone(self.settings, Plain, DOWNLOAD_HANDLERS={}, ROBOTSTXT_OBEY=False, DOWNLOAD_DELAY=0)
+        be_alone(
+            self.settings,
+            DOWNLOADER_MIDDLEWARES_BASE=default_settings.DOWNLOADER_MIDDLEWARES_BASE,
+            DOWNLOAD_HANDLERS_BASE=default_settings.DOWNLOAD_HANDLERS_BASE,
+            EXTENSIONS_BASE=default_settings.EXTENSIONS_BASE,  # LogStats tells the rate
+            ROBOTSTXT_OBEY=False,
+            DOWNLOAD_DELAY=0,
+        )

@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.spider import iter_spider_classes
 
 from harvester import logs
+from harvester.addon import is_brought_into
 from harvester.config import load_config, names
 from harvester.exceptions import INTERRUPTED, HarvesterError, UsageError
 from harvester.frontier.scheduler import Scheduler
@@ -34,10 +35,14 @@ class Command(ScrapyCrawl):
     """Exit codes: see docs/operating.md. `-a help` prints a spider's arguments."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        assert self.settings
+        self._is_ours = is_brought_into(self.settings)
+        if not self._is_ours:
+            super().process_options(args, opts)
+            return
         self._help = "help" in opts.spargs
         opts.spargs = [argument for argument in opts.spargs if argument != "help"]
         super().process_options(args, opts)
-        assert self.settings
         # Scrapyd passes these as arguments of the spider.
         self.settings.set("SCRAPYD_JOB", opts.spargs.pop("_job", ""), priority="cmdline")
         opts.spargs.pop("_version", None)
@@ -46,6 +51,7 @@ class Command(ScrapyCrawl):
                 "%s is no setting of Scrapy and is not read from there: set it in the environment or .env", name
             )
         try:
+            load_config()
             loader_of(self.settings)
         except HarvesterError as error:  # Scrapy would show a traceback of it
             self._tell(args[0] if args else "", opts.spargs, error)
@@ -53,6 +59,9 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
+        if not self._is_ours:
+            super().run(args, opts)
+            return
         if unknown := next((word for word in args if word.startswith("-")), ""):
             raise ScrapyUsageError(f"there is no option {unknown}", print_help=False)
         if len(args) != 1:

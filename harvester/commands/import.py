@@ -3,6 +3,7 @@
 import argparse
 
 from scrapy import Spider
+from scrapy.exceptions import UsageError
 
 from harvester.commands.crawl import Command as Crawl
 from harvester.commands.staged import StagedSpider
@@ -12,6 +13,8 @@ class Command(Crawl):
     """`scrapy import PATH... [-a spider=NAME]`, otherwise as `scrapy crawl`."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not self._is_ours:
+            raise UsageError('this project is not harvester\'s: put ADDONS = {"harvester.Addon": 500} into settings.py')
         opts.spargs.setdefault("paths", ",".join(args))
         super().run([StagedSpider.name], opts)
 

@@ -6,15 +6,16 @@ from typing import Any
 
 from scrapy.commands.parse import Command as ScrapyParse
 
-from harvester.commands.alone import be_alone, shown
+from harvester.commands.alone import be_alone, know_formats, shown
 
 
 class Command(ScrapyParse):
     """As Scrapy's."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
         assert self.settings
+        know_formats(self.settings)
+        super().process_options(args, opts)
         be_alone(self.settings)
 
     def _get_items_and_requests(self, spider_output: Iterable[Any], *rest: Any) -> Any:

@@ -7,15 +7,16 @@ from scrapy.commands.runspider import Command as ScrapyRunSpider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from harvester.commands.alone import be_alone
+from harvester.commands.alone import be_alone, know_formats
 
 
 class Command(ScrapyRunSpider):
     """As Scrapy's, for spiders that take no items of jobs."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
         assert self.settings
+        know_formats(self.settings)
+        super().process_options(args, opts)
         be_alone(self.settings)
 
     def _create_crawler(self, spidercls: type[Spider] | str) -> Crawler:

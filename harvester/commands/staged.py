@@ -73,9 +73,8 @@ class StagedSpider(HarvesterSpider):
     def update_settings(cls, settings: BaseSettings) -> None:
         super().update_settings(settings)
         settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "spider")
-        pipelines = settings.getdict("ITEM_PIPELINES")
-        kept = {name: order for name, order in pipelines.items() if name not in _LEFT_OUT}
-        settings.set("ITEM_PIPELINES", kept, "spider")
+        pipelines = settings.getdict("ITEM_PIPELINES") | dict.fromkeys(_LEFT_OUT)
+        settings.set("ITEM_PIPELINES", pipelines, "spider")
 
     async def start(self) -> AsyncIterator[Any]:
         try:

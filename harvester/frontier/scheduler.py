@@ -79,14 +79,18 @@ _NEEDED = {
 
 def lacks(settings: BaseSettings) -> str:
     """A sentence when the scheduler is on and what it needs is not; else empty."""
-    missing = [name for name, component in _NEEDED.items() if component not in settings.getdict(name)]
+    missing = [name for name, needed in _NEEDED.items() if needed not in _components(settings, name)]
     if not missing:
         return ""
     return (
         f"SCHEDULER is harvester's, but {' and '.join(missing)} are not: hosts would be asked without a limit, and no"
-        " request would be known to be done. Begin settings.py with `from harvester.settings import *`, and add to what"
-        f" is there: `{missing[0]} |= {{...}}`; in custom_settings: `{{**harvester.settings.{missing[0]}, ...}}`."
+        ' request would be known to be done. Put `ADDONS = {"harvester.Addon": 500}` into settings.py, and remove'
+        f" SCHEDULER and {' and '.join(f'{name}_BASE' for name in missing)} from it."
     )
+
+
+def _components(settings: BaseSettings, name: str) -> BaseSettings:
+    return settings.get_component_priority_dict_with_base(name)
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.settings import BaseSettings
 from spidermon import MonitorRunner, MonitorSuite
 from spidermon import settings as spidermon_settings
 from spidermon.contrib.scrapy.extensions import Spidermon
@@ -50,12 +49,6 @@ class RunMonitoring(Spidermon):  # type: ignore[misc]
         for suite in suites:
             judgement = Judgement.of(_run(suite, data))
             history_of(self.crawler).of_project.update({each.monitor: each for each in judgement.monitors})
-
-
-def without_spidermon(settings: BaseSettings) -> dict[Any, None]:
-    """What to add to EXTENSIONS of a project that has Spidermon's: RunMonitoring runs the project's suites."""
-    names = (Spidermon, f"{Spidermon.__module__}.{Spidermon.__name__}")
-    return {each: None for each in settings.getdict("EXTENSIONS") if each in names}
 
 
 def _run(suite: MonitorSuite, data: dict[str, Any]) -> Any:

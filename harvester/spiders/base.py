@@ -14,6 +14,7 @@ from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from twisted.python.failure import Failure
 
 from harvester import validation
@@ -28,6 +29,26 @@ from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
 
 logger = logging.getLogger(__name__)
 
+TASTES = {
+    "COOKIES_ENABLED": False,  # APIs need none; sites with sessions say so in their entries
+    "REFERRER_POLICY": "no-referrer",  # default sends one; the address of an API call is nobody's referrer
+    "REDIRECT_MAX_TIMES": 5,  # default 20
+    "METAREFRESH_ENABLED": False,  # default True; answers are no pages for people
+    "DOWNLOAD_TIMEOUT": 60,  # default 180
+    "DOWNLOAD_WARNSIZE": 0,  # default 32 MiB; DOWNLOAD_MAXSIZE is an error already
+    "URLLENGTH_LIMIT": 0,  # default 2083; 25 at-uris are long
+    "MEDIA_ALLOW_REDIRECTS": True,  # default False; CDNs redirect
+    "CONCURRENT_ITEMS": 2,  # default 100: tasks started for every response; records travel in batches
+    "WARN_ON_GENERATOR_RETURN_VALUE": False,  # default True: reads a callback's source again for every answer
+}
+"""Scrapy's settings that harvester's spiders want otherwise. Each says why on its line."""
+NOT_NEEDED = {
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # a chain of pages is not depth
+}
+"""Scrapy's spider middlewares that harvester's spiders do without."""
+_TASTE = SETTINGS_PRIORITIES["addon"] + 1
+"""Priority: above the add-on's, below what a project sets."""
 NEW_OBJECTS = 50_000
 """After which the garbage collector looks for cycles; by default 700. A page makes thousands that go with it."""
 
@@ -96,6 +117,14 @@ class HarvesterSpider(Spider):
         self.arguments = arguments
         self.crawl_id = ""
         self.resumed = False
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        settings.setdict(TASTES, _TASTE)
+        if not settings.getint("DEPTH_LIMIT"):
+            base = "SPIDER_MIDDLEWARES_BASE"
+            settings.set(base, {**settings[base], **NOT_NEEDED}, _TASTE)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:

@@ -5,7 +5,7 @@ docs/coming-from-scrapy-redis.md has it all in one table.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -28,7 +28,6 @@ from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.items.receipts import SettlesRecords
 from harvester.jobs.serving import LOOK_S, Serving
-from harvester.monitors.extension import without_spidermon
 from harvester.pipelines.items import ItemsPipeline
 from harvester.shutdown import RunEnding, end, fault_of, is_ending, pause
 from harvester.spiders.base import HarvesterSpider
@@ -37,12 +36,6 @@ from harvester.stores.rejects import raw_of, rejects_of
 
 logger = logging.getLogger(__name__)
 
-_DEPTH = {"scrapy.spidermiddlewares.depth.DepthMiddleware": 900}
-_COMPONENTS = {
-    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": 300,
-    "harvester.middlewares.redirect.MetaRefreshMiddleware": 580,
-}
-"""Which harvester's spiders do without."""
 _REFUSED = {
     "SCHEDULER_PERSIST": (
         False,
@@ -66,20 +59,17 @@ _UNUSED = {
     "DOWNLOAD_FAIL_ON_DATALOSS": "an answer that is cut short is tried again",
 }
 """Settings that change nothing, and what is instead."""
-_ABOVE_SPIDER = 35
-"""Priority of settings that those of the spider went into."""
 _REPLACED = ("next_requests", "schedule_next_requests", "spider_idle", "pop_list_queue", "pop_priority_queue")
 """Methods of scrapy-redis's spiders that are not called: entries are taken by harvester, which loses none."""
 _TO_KEEP_COOKIES = (
     "set COOKIES_ENABLED = True, and each worker keeps a jar of its own; or let [<site>.identities] keep sessions for"
     " all workers (docs/sessions.md)"
 )
-_EXTENSION = "harvester.spiders.stock.StockSpiders"
 _LIBRARIES = ("scrapy", "scrapy_redis", "harvester", "builtins")
 """Packages whose classes are no spider's own."""
 _NOBODY = (
-    "nothing stores it: ITEM_PIPELINES of the project replaces harvester's, and there are no FEEDS (-o) for it either;"
-    " add to harvester's: ITEM_PIPELINES |= {...}"
+    "nothing stores it: harvester.pipelines.items.ItemsPipeline is off, and the project has neither pipelines of its"
+    " own nor FEEDS (-o)"
 )
 
 
@@ -97,18 +87,6 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
             logger.warning("%s is not used: %s", name, instead)
     if given["DUPEFILTER_CLASS"] not in _DUPEFILTERS:
         logger.warning("DUPEFILTER_CLASS is not used: the frontier knows what was asked for, in 9 bytes a request")
-    is_stock = not issubclass(spider, HarvesterSpider)
-    if is_stock or given.getint("DEPTH_LIMIT"):
-        _add(settings, given, "SPIDER_MIDDLEWARES", _DEPTH)
-    if is_stock:
-        _add(settings, given, "DOWNLOADER_MIDDLEWARES", _COMPONENTS)
-    if off := without_spidermon(given):
-        _add(settings, given, "EXTENSIONS", off)
-    cookies._split_domain = domains  # Scrapy's fetches a list from others, and the event loop waits for it
-
-
-def _add(settings: BaseSettings, given: BaseSettings, name: str, components: Mapping[Any, int | None]) -> None:
-    settings.set(name, {**given.getdict(name), **components}, max(_ABOVE_SPIDER, given.getpriority(name) or 0))
 
 
 def connect(settings: BaseSettings, config: Config) -> None:
@@ -120,12 +98,10 @@ def _faults(given: BaseSettings, spider: type[Spider]) -> Iterable[str]:
     if given["SCHEDULER"] == "scrapy_redis.scheduler.Scheduler":
         yield (
             "SCHEDULER = 'scrapy_redis.scheduler.Scheduler' loses the requests of a worker that dies:"
-            " remove it, harvester.settings names another."
+            " remove it, harvester.Addon names another."
         )
     elif issubclass(load_object(given["SCHEDULER"]), Scheduler) and (fault := lacks(given)):
         yield fault
-    if not issubclass(spider, HarvesterSpider) and _EXTENSION not in given.getdict("EXTENSIONS"):
-        yield "EXTENSIONS of harvester are missing: add to them, with `EXTENSIONS |= {...}` in settings.py."
     if given["STATS_CLASS"] == "scrapy_redis.stats.RedisStatsCollector":
         yield "STATS_CLASS = 'scrapy_redis.stats.RedisStatsCollector' fails: remove it; runs are kept in MongoDB."
     for name, (value, why) in _REFUSED.items():
@@ -172,6 +148,7 @@ class StockSpiders:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        cookies._split_domain = domains  # Scrapy's fetches a list from others, and the event loop waits for it
         stock = cls(crawler)
         crawler.signals.connect(stock.spider_opened, signals.spider_opened)
         if not isinstance(crawler.spider, HarvesterSpider) and not crawler.settings.getbool("COOKIES_ENABLED"):

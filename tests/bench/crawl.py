@@ -23,7 +23,8 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import Response
 from scrapy.settings import Settings
 
-from harvester.spiders.base import HarvesterSpider, SpiderArguments
+from harvester.addon import COMPONENTS, SETTINGS
+from harvester.spiders.base import TASTES, HarvesterSpider, SpiderArguments
 
 STOCK = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
@@ -35,7 +36,6 @@ STOCK = {
 SPEED = (
     "TWISTED_REACTOR",
     "ASYNCIO_EVENT_LOOP",
-    "DOWNLOAD_HANDLERS",
     "CONCURRENT_ITEMS",
     "WARN_ON_GENERATOR_RETURN_VALUE",
     "STATS_DUMP",
@@ -44,7 +44,6 @@ SPEED = (
     "REFERRER_POLICY",
     "CONCURRENT_REQUESTS",
     "CONCURRENT_REQUESTS_PER_DOMAIN",
-    "SPIDER_MIDDLEWARES_BASE",
 )
 """Settings of harvester that make Scrapy faster, whichever frontier it has."""
 
@@ -102,15 +101,19 @@ def settings_of(side: str) -> Settings:
     """The settings of a side."""
     if side == "stock":
         return Settings(STOCK | {"REDIS_URL": os.environ["REDIS_URL"]})
+    if side == "tuned":
+        ours = SETTINGS | TASTES
+        speed = {name: ours[name] for name in SPEED} | {
+            "DOWNLOAD_HANDLERS": COMPONENTS["DOWNLOAD_HANDLERS"],
+            "SPIDER_MIDDLEWARES_BASE": {"scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": 50},
+        }
+        return Settings(STOCK | {"REDIS_URL": os.environ["REDIS_URL"]} | speed)
     from harvester import settings as module
 
-    if side == "tuned":
-        speed = {name: getattr(module, name) for name in SPEED}
-        return Settings(STOCK | {"REDIS_URL": os.environ["REDIS_URL"]} | speed)
     settings = Settings()
     settings.setmodule(module, priority="project")
     if side == "frontier":
-        settings.set("ITEM_PIPELINES", {}, priority="cmdline")
+        settings.set("ITEM_PIPELINES_BASE", {}, priority="cmdline")
     return settings
 
 

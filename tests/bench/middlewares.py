@@ -39,13 +39,16 @@ TARGET = 1.25
 SAME = {
     "CONCURRENT_REQUESTS": 64,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
-    "ITEM_PIPELINES": {},
-    "SPIDER_MIDDLEWARES": {"harvester.middlewares.lease.LeaseMiddleware": 10},
-    "EXTENSIONS": {},
+    "ITEM_PIPELINES_BASE": {},
+    "SPIDER_MIDDLEWARES_BASE": {
+        "harvester.middlewares.lease.LeaseMiddleware": 10,
+        "harvester.middlewares.httperror.HttpErrorMiddleware": 50,
+    },
+    "EXTENSIONS_BASE": {},
     "LOG_LEVEL": "WARNING",
 }
 READ_BY_DEFAULT_ONES = (
-    "DOWNLOADER_MIDDLEWARES",
+    "DOWNLOADER_MIDDLEWARES_BASE",
     "USER_AGENT",
     "ROBOTSTXT_OBEY",
     "COOKIES_ENABLED",

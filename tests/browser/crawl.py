@@ -160,8 +160,15 @@ def main() -> None:
     know(plan.names)
     settings = Settings()
     settings.setmodule("harvester.settings")
-    settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}} | plan.settings, "cmdline")
-    settings.set("EXTENSIONS", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
+    settings.setdict(
+        {
+            "ITEM_PIPELINES_BASE": {},
+            "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
+        }
+        | plan.settings,
+        "cmdline",
+    )
+    settings.set("EXTENSIONS_BASE", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
     settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "cmdline")
     settings.set("HARVESTER_BACKOFF_FACTOR", 0.01, "cmdline")
     process = AsyncCrawlerProcess(settings)

@@ -208,7 +208,14 @@ def main() -> None:
     browsers.PATIENCE = 5
     settings = Settings()
     settings.setmodule("harvester.settings")
-    settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}, "EXTENSIONS": {}}, "cmdline")
+    settings.setdict(
+        {
+            "ITEM_PIPELINES_BASE": {},
+            "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
+            "EXTENSIONS_BASE": {},
+        },
+        "cmdline",
+    )
     settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "cmdline")
     process = AsyncCrawlerProcess(settings)
     left: dict[str, list[str]] = {}

@@ -32,4 +32,5 @@ class SlowOpening:
 
 
 SPIDER_MODULES = ["tests.worker.spiders"]
+EXTENSIONS_BASE: dict[str, int] = {}
 EXTENSIONS = {"scrapy.extensions.corestats.CoreStats": 0, "tests.cli.starting.SlowOpening": 500}

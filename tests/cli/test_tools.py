@@ -14,8 +14,9 @@ import scrapy.commands as scrapy_commands
 from scrapy.settings import Settings, default_settings
 from typer.main import get_command
 
+from harvester.addon import Addon
 from harvester.cli.app import app
-from harvester.commands.alone import Alone, be_alone
+from harvester.commands.alone import be_alone
 from tests.crawling import Answer, Site
 from tests.forking import Ran, run
 from tests.root import ROOT
@@ -189,15 +190,20 @@ def test_each_command_of_scrapy_is_one_of_harvester() -> None:
     assert of_scrapy - get_command(app).commands.keys() == set()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", Alone.BASE)
+@pytest.mark.parametrize("name", ["ITEM_PIPELINES", "SPIDER_MIDDLEWARES", "DOWNLOADER_MIDDLEWARES", "EXTENSIONS"])
 def test_tools_keep_what_the_project_has_of_its_own(name: str) -> None:
     own = {"shop.Own": 543}
-    of_harvester = {"harvester.pipelines.mongo.MongoPipeline": 500, "scrapy.extensions.corestats.CoreStats": None}
-    settings = Settings({name: own | of_harvester, f"{name}_BASE": {"harvester.of.an.AddOn": 1}})
-    Alone().update_settings(settings)
+    settings = Settings({name: own, "ADDONS": {"harvester.Addon": 500}, "SPIDER_MODULES": ["harvester.spiders.feeds"]})
+    be_alone(settings)
+    Addon.update_pre_crawler_settings(settings)
     assert settings.getdict(name) == own
     of_scrapy: dict[str, int] = getattr(default_settings, f"{name}_BASE")
-    assert settings.getdict(f"{name}_BASE") == of_scrapy | Alone.BASE[name]
+    of_harvester = settings.getdict(f"{name}_BASE").keys() - of_scrapy.keys()
+    assert of_harvester <= {
+        "harvester.commands.alone.RefusalMiddleware",
+        "harvester.middlewares.addresses.AddressMiddleware",
+        "harvester.stores.feeds.RecordFeeds",
+    }
 
 
 async def test_a_spider_in_a_file_runs(scrapy: Scrapy, site: Site, project: Path) -> None:

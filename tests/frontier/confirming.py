@@ -146,17 +146,16 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     settings = Settings()
     settings.setmodule("harvester.settings")
-    pipelines = {**settings.getdict("ITEM_PIPELINES"), Meddler: 450}
-    del pipelines["harvester.pipelines.consent.ConsentPipeline"]
+    pipelines: dict[Any, int | None] = {Meddler: 450, "harvester.pipelines.consent.ConsentPipeline": None}
     if not plan.get("pictures"):
-        del pipelines["harvester.pipelines.files.RecordFilesPipeline"]
+        pipelines["harvester.pipelines.files.RecordFilesPipeline"] = None
     if plan.get("files"):
         pipelines["scrapy.pipelines.files.FilesPipeline"] = 10
     settings.setdict(
         {
             "ITEM_PIPELINES": pipelines,
             "FILES_STORE": "files",
-            "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
+            "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0},
             "HARVESTER_BACKOFF_FACTOR": 0.01,
             "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",
         },

@@ -243,9 +243,12 @@ def main(spider: type[Fates] = Fates) -> None:
     settings.setdict(
         {
             "SCHEDULER": NotingScheduler,
-            "SPIDER_MIDDLEWARES": {"harvester.middlewares.lease.LeaseMiddleware": 10},
-            "ITEM_PIPELINES": {Pipeline: 100},
-            "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
+            "SPIDER_MIDDLEWARES_BASE": {
+                "harvester.middlewares.lease.LeaseMiddleware": 10,
+                "harvester.middlewares.httperror.HttpErrorMiddleware": 50,
+            },
+            "ITEM_PIPELINES_BASE": {Pipeline: 100},
+            "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0},
             "HARVESTER_BACKOFF_FACTOR": 0.01,
             **json.loads(given),
         },

@@ -23,7 +23,7 @@ async def test_a_request_that_is_too_large_costs_only_itself(frontier: Frontier,
     async with Site({"/linked?from=too-large": [FINE], "/to-long": [to_long]}) as site:
         long = "/long?" + "x" * 10_000
         crawled = await crawl(
-            tmp_path, frontier.spider, site.url, "/too-large", "/to-long", long, "/fine", ITEM_PIPELINES=VALIDATE
+            tmp_path, frontier.spider, site.url, "/too-large", "/to-long", long, "/fine", ITEM_PIPELINES_BASE=VALIDATE
         )
         told = Crawled(site, frontier)  # type: ignore[arg-type]
         page, redirect = await told.fate("/too-large"), await told.fate("/to-long")

@@ -9,14 +9,13 @@ from uuid import uuid4
 import pytest
 import redis.asyncio
 from scrapy import Request
-from scrapy.settings import Settings
 from scrapy.utils.request import fingerprint
 
+from harvester.addon import COMPONENTS
 from harvester.frontier.messages import RequestStatus
 from harvester.frontier.store import Frontier
-from harvester.spiders import stock
 from tests.crawling import LONGEST_S, Answer, Site
-from tests.frontier.crawl import Fates, crawl
+from tests.frontier.crawl import crawl
 
 FINE = Answer(kind="text/plain", body=b"fine")
 
@@ -198,17 +197,11 @@ async def test_a_request_that_is_not_to_be_tried_again_is_judged_as_any_other(
 async def test_a_meta_element_that_redirects_without_end_is_invalid_and_one_to_no_address_leaves_its_page(
     frontier: Frontier, tmp_path: Path
 ) -> None:
-    settings = Settings()
-    settings.setmodule("harvester.settings")
-    stock.prepare(settings, Fates)
     places = {"/spins": "/spins?again", "/spins?again": "/spins", "/strays": "http://[::1", "/runs": "javascript:x()"}
     element = '<meta http-equiv="refresh" content="0; url={}">'
     answers = {path: [Answer(kind="text/html", body=element.format(to).encode())] for path, to in places.items()}
-    middlewares = dict(settings.getdict("DOWNLOADER_MIDDLEWARES"))
     async with Page(answers) as site:
-        crawled = await crawl(
-            tmp_path, frontier.spider, site.url, "/spins", "/strays", "/runs", DOWNLOADER_MIDDLEWARES=middlewares
-        )
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/spins", "/strays", "/runs")
         fate = await Crawled(site, frontier).fate("/spins")
     assert fate is not None
     assert (fate.state, fate.outcome) == ("dead", "invalid")
@@ -220,15 +213,15 @@ async def test_a_meta_element_that_redirects_without_end_is_invalid_and_one_to_n
 async def test_an_answer_that_its_sites_rules_call_ok_comes_to_its_callback_whatever_its_status(
     frontier: Frontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings()
-    settings.setmodule("harvester.settings")
-    middlewares = dict(settings.getdict("SPIDER_MIDDLEWARES"))
+    middlewares = COMPONENTS["SPIDER_MIDDLEWARES"]
     async with Page({"/odd": [Answer(404, b"")], "/missing": [Answer(404, b"")]}) as site:
         (tmp_path / "odd.toml").write_text(
             f'[odd]\nhosts = ["{site.name}"]\n[[odd.outcomes.rules]]\nname = "odd"\noutcome = "ok"\nurl = ["/odd$"]\n'
         )
         monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
-        crawled = await crawl(tmp_path, frontier.spider, site.url, "/odd", "/missing", SPIDER_MIDDLEWARES=middlewares)
+        crawled = await crawl(
+            tmp_path, frontier.spider, site.url, "/odd", "/missing", SPIDER_MIDDLEWARES_BASE=middlewares
+        )
         fate = await Crawled(site, frontier).fate("/odd")
     assert crawled.items == ["/odd"]
     assert fate is not None

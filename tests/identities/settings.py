@@ -9,7 +9,7 @@ identities.OTHERS_S, identities.REFUSED_WAIT_S = 8.0, 1.0  # half a minute is lo
 SPIDER_MODULES = [*SPIDER_MODULES, "tests.identities.spiders"]
 STATS_DUMP = True  # default False; the tests read it
 LOG_LEVEL = "DEBUG"  # default INFO; to see that no secret is in it
-ITEM_PIPELINES = {}  # records are none here
+ITEM_PIPELINES_BASE: dict[str, int] = {}  # records are none here
 EXTENSIONS = EXTENSIONS | {  # a worker's share of a crawl is not to be judged
     "harvester.monitors.extension.RunMonitoring": None,
     "harvester.monitors.history.RunHistory": None,

@@ -115,12 +115,12 @@ def main(path: Path) -> None:
     process = AsyncCrawlerProcess(
         {name: value for name, value in vars(settings).items() if name.isupper()}
         | {
-            "EXTENSIONS": {},
+            "EXTENSIONS_BASE": {},
             "SPIDERMON_ENABLED": False,
             "ROBOTSTXT_OBEY": False,
             "SCHEDULER": "scrapy.core.scheduler.Scheduler",
             "OUTPUT": f"{path}.out",
-            "ITEM_PIPELINES": {
+            "ITEM_PIPELINES_BASE": {
                 "harvester.pipelines.files.RecordFilesPipeline": 400,
                 "harvester.pipelines.mongo.MongoPipeline": 500,
                 "tests.images.crawl.Output": 600,

@@ -3,4 +3,5 @@
 from harvester.settings import *  # noqa: F403
 
 SPIDER_MODULES = ["tests.jobs.cli_spiders"]
+EXTENSIONS_BASE: dict[str, int] = {}
 EXTENSIONS = {"scrapy.extensions.corestats.CoreStats": 0}

@@ -101,8 +101,8 @@ def main() -> None:
     name, site, paths = sys.argv[1:]
     settings = Settings()
     settings.setmodule("harvester.settings")
-    given = {"ITEM_PIPELINES": {}, "HARVESTER_BACKOFF_FACTOR": 0.01}
-    given["EXTENSIONS"] = {"scrapy.extensions.corestats.CoreStats": 0}
+    given = {"ITEM_PIPELINES_BASE": {}, "HARVESTER_BACKOFF_FACTOR": 0.01}
+    given["EXTENSIONS_BASE"] = {"scrapy.extensions.corestats.CoreStats": 0}
     settings.setdict(given, "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(type(name, (Judging,), {"name": name}))

@@ -122,8 +122,8 @@ def main() -> None:
     frontier, memory = "harvester.frontier.scheduler.Scheduler", "scrapy.core.scheduler.Scheduler"
     told = {
         "SCHEDULER": frontier if plan.leased else memory,
-        "ITEM_PIPELINES": {},
-        "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 0},
+        "ITEM_PIPELINES_BASE": {},
+        "EXTENSIONS_BASE": {"scrapy.extensions.corestats.CoreStats": 0},
         "LOG_LEVEL": "DEBUG",
         "HARVESTER_BACKOFF_FACTOR": 0.01,
         "ROBOTSTXT_OBEY": False,

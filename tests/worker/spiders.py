@@ -56,9 +56,9 @@ class MannersSpider(HarvesterSpider):
     custom_settings = {  # noqa: RUF012
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
         "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
-        "ITEM_PIPELINES": {},
-        "SPIDER_MIDDLEWARES": {},
-        "DOWNLOADER_MIDDLEWARES": {},
+        "ITEM_PIPELINES_BASE": {},
+        "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
+        "DOWNLOADER_MIDDLEWARES_BASE": {},
     }
     Arguments = MannersArguments
     arguments: MannersArguments

@@ -62,8 +62,7 @@ class Probe(Spider):
 def main(targets: list[str]) -> None:
     process = AsyncCrawlerProcess(
         {
-            "DOWNLOADER_MIDDLEWARES": settings.DOWNLOADER_MIDDLEWARES,
-            "SPIDER_MIDDLEWARES_BASE": settings.SPIDER_MIDDLEWARES_BASE,
+            "ADDONS": settings.ADDONS,
             "ROBOTSTXT_OBEY": False,
             "REMOTE_CONTROL_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,

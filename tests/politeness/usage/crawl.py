@@ -54,8 +54,15 @@ class ListedSpider(SitemapSpider):
 def main() -> None:
     settings = Settings()
     settings.setmodule("harvester.settings")
-    settings.setdict({"ITEM_PIPELINES": {}, "SPIDER_MIDDLEWARES": {}, "LOG_LEVEL": "INFO"}, "cmdline")
-    settings.set("EXTENSIONS", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
+    settings.setdict(
+        {
+            "ITEM_PIPELINES_BASE": {},
+            "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
+            "LOG_LEVEL": "INFO",
+        },
+        "cmdline",
+    )
+    settings.set("EXTENSIONS_BASE", {"scrapy.extensions.corestats.CoreStats": 0}, "cmdline")
     settings.set("SCHEDULER", "scrapy.core.scheduler.Scheduler", "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(ListedSpider)

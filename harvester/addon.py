@@ -1,0 +1,216 @@
+"""The Scrapy add-on that brings harvester into a project, by one line: `ADDONS = {"harvester.Addon": 500}`.
+
+Scalar settings are set at Scrapy's priority for add-ons, so that those of the project, its spiders and `-s` win.
+Components go into the `_BASE` dictionaries, which Scrapy merges with those of the project.
+"""
+
+import logging
+import re
+import sys
+from typing import Any
+
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+from scrapy.utils.misc import load_object
+
+from harvester.config import load_config
+
+_HANDLER = "harvester.download.handler.DispatchingHandler"
+
+SETTINGS: dict[str, Any] = {
+    "ROBOTSTXT_OBEY": True,  # default False
+    "CONCURRENT_REQUESTS": 256,  # default 16; requests that wait for the turn of their host count too
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 64,  # default 8; ThrottleMiddleware bounds it by the configuration
+    "SCHEDULER": "harvester.frontier.scheduler.Scheduler",  # default keeps requests in this process's memory
+    "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",  # default remembers every request, as the frontier does
+    # Safety
+    "REMOTE_CONTROL_ENABLED": False,  # default True: code execution on a loopback port
+    "TELNETCONSOLE_ENABLED": False,  # default True
+    # Speed: see docs/performance.md
+    "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+    "ASYNCIO_EVENT_LOOP": None if sys.platform == "win32" else "uvloop.Loop",  # default None: slower
+    "HTTPX_HTTP2_ENABLED": True,  # default False; the handler of sites that want HTTP/2
+    "STATS_CLASS": "harvester.stats.Stats",  # default looks through the arguments of each call
+    "STATS_DUMP": False,  # default True; the summary says it in words
+    "LOG_LEVEL": "INFO",  # default DEBUG
+    "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",  # default logs every page and item
+    "FEED_EXPORT_ENCODING": "utf-8",  # default escapes all but ASCII
+    # Pictures and PDFs (pipelines/files.py)
+    "IMAGES_STORE_S3_ACL": "bucket-owner-full-control",  # default private: refused by buckets that have ACLs disabled
+    "SCRAPYD_JOB": "",  # the crawl command sets it to the job's id at Scrapyd; RunHistory writes it down
+}
+"""Setting -> value. Each that is not Scrapy's default says why."""
+
+COMPONENTS: dict[str, dict[str, int | str | None]] = {
+    "DOWNLOAD_HANDLERS": {
+        "http": _HANDLER,  # default: Twisted's, at about twice the CPU of aiohttp's
+        "https": _HANDLER,
+        **dict.fromkeys(("data", "file", "ftp", "s3")),  # default: read, for whatever page leads to them
+    },
+    "SPIDER_MIDDLEWARES": {
+        "harvester.middlewares.httperror.HttpErrorMiddleware": 50,  # as Scrapy's; it knows the verdict
+        "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
+        "harvester.middlewares.identities.ChainMiddleware": 900,
+        "harvester.middlewares.tracing.TracingMiddleware": 940,  # only where HARVESTER_TRACES_URL is set
+        "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
+    },
+    "DOWNLOADER_MIDDLEWARES": {
+        "harvester.middlewares.cost.CostMiddleware": 85,  # the last on the way back: others read no whole page
+        "harvester.middlewares.addresses.AddressMiddleware": 90,  # before robots.txt of the host is asked for
+        "harvester.middlewares.purged.PurgedMiddleware": 91,
+        "harvester.middlewares.local.LocalMiddleware": 93,  # while this machine has a fault, others need not see them
+        "harvester.middlewares.breaker.BreakerMiddleware": 95,  # what is not to be sent need not go further
+        "harvester.middlewares.robots.RobotsMiddleware": 100,
+        "harvester.middlewares.usage.UsageMiddleware": 110,  # the other way: sees pages only, all else failed before
+        "harvester.middlewares.conditional.ConditionalMiddleware": 549,
+        "harvester.middlewares.outcome.OutcomeMiddleware": 550,
+        "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold a place
+        "harvester.middlewares.redirect.MetaRefreshMiddleware": 580,
+        "harvester.middlewares.compression.CompressionMiddleware": 590,
+        "harvester.middlewares.redirect.RedirectMiddleware": 600,
+        "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees cookies of redirects; off without sites
+        "harvester.middlewares.proxy.ProxyMiddleware": 740,
+        "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
+        "harvester.middlewares.quota.QuotaMiddleware": 920,  # behind the throttle: what waits there takes nothing
+        "harvester.middlewares.breaker.BreakerGate": 950,  # once more: a request may have waited long for its turn
+        "harvester.middlewares.environment.EnvironmentMiddleware": 960,  # nobody else sees the secrets it puts in
+    },
+    "ITEM_PIPELINES": {
+        "harvester.pipelines.consent.ConsentPipeline": 50,
+        "harvester.pipelines.clean.CleanPipeline": 100,
+        "harvester.pipelines.validate.ValidatePipeline": 200,
+        "harvester.pipelines.staging.StagingPipeline": 300,
+        "harvester.pipelines.files.RecordFilesPipeline": 400,
+        "harvester.pipelines.postgres.PostgresPipeline": 450,  # only where HARVESTER_POSTGRES_URI is set
+        "harvester.pipelines.mongo.MongoPipeline": 500,
+        "harvester.pipelines.items.ItemsPipeline": 1000,  # behind those of a project, which see items as they are
+    },
+    "EXTENSIONS": {
+        "harvester.frontier.record.FrontierRecord": 450,
+        "harvester.spiders.stock.StockSpiders": 475,
+        "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
+        "harvester.publish.extension.Publishing": 525,  # only where HARVESTER_PUBLISH_FILE is set
+        "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
+        "harvester.dashboard.live.LiveView": 600,
+        "harvester.download.reachability.Reachability": 625,
+        "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`
+        "harvester.worker.metrics.WorkerMetrics": 675,  # only where HARVESTER_METRICS_PORT is set
+        "harvester.stores.feeds.RecordFeeds": 0,
+    },
+    "FEED_EXPORTERS": {
+        "csv": "harvester.stores.exporters.CsvFeed",  # default has the columns of the first item only
+        "json": "harvester.stores.exporters.JsonFeed",  # default fails for an item with bytes
+        **dict.fromkeys(("jsonlines", "jsonl", "jl"), "harvester.stores.exporters.JsonLinesFeed"),
+        "parquet": "harvester.stores.exporters.ParquetFeed",
+        "xml": "harvester.stores.exporters.XmlFeed",  # default writes characters that no reader accepts
+    },
+}
+"""Setting -> harvester's components, which go into its `_BASE`."""
+
+REPLACED = {
+    "SPIDER_MIDDLEWARES": {
+        "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": "harvester.middlewares.httperror.HttpErrorMiddleware",
+    },
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": "harvester.middlewares.robots.RobotsMiddleware",
+        "scrapy.downloadermiddlewares.retry.RetryMiddleware": "harvester.middlewares.outcome.OutcomeMiddleware",
+        "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": (
+            "harvester.middlewares.redirect.MetaRefreshMiddleware"
+        ),
+        "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": (
+            "harvester.middlewares.compression.CompressionMiddleware"
+        ),
+        "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": "harvester.middlewares.redirect.RedirectMiddleware",
+        "scrapy.downloadermiddlewares.httpproxy.HttpProxyMiddleware": "harvester.middlewares.proxy.ProxyMiddleware",
+    },
+    "EXTENSIONS": {
+        "scrapy.extensions.feedexport.FeedExporter": "harvester.stores.feeds.RecordFeeds",  # it unpacks batches
+        "scrapy.extensions.logstats.LogStats": "harvester.dashboard.live.LiveView",  # it says more
+        "spidermon.contrib.scrapy.extensions.Spidermon": "harvester.monitors.extension.RunMonitoring",
+    },
+}
+"""Setting -> component of Scrapy -> the one of harvester that does its work."""
+MAY_BE_OFF = (
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware",
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware",
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware",
+)
+"""Components of Scrapy whose replacement is off where a project sets them to None."""
+_PRIORITY = "addon"
+_ABOVE_ALL = SETTINGS_PRIORITIES["cmdline"] + 1
+_SUITES = [
+    f"SPIDERMON_{when}_{what}"
+    for when in ("SPIDER_OPEN", "SPIDER_CLOSE", "ENGINE_STOP")
+    for what in ("MONITORS", "EXPRESSION_MONITORS")
+]
+_LEAST_LEVELS = {
+    "scrapy.utils.log": logging.WARNING,  # versions, at every start
+    "scrapy.addons": logging.WARNING,  # which there are
+    "scrapy.middleware": logging.WARNING,  # every component that is on
+    "scrapy.crawler": logging.WARNING,  # every setting that differs
+    "scrapy.core.downloader.handlers._base_streaming": logging.ERROR,  # that aiohttp's handler is experimental
+}
+_PRODUCT = re.compile(r"[A-Za-z_-]+")
+"""Of a User-Agent, by which a robots.txt addresses a crawler (RFC 9309)."""
+
+
+class Addon:
+    """A Scrapy add-on. Raises UsageError when harvester's configuration cannot be read."""
+
+    @classmethod
+    def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
+        """What the commands read already. Scrapy calls it before there is a crawler."""
+        config = load_config()
+        values = SETTINGS | {
+            "USER_AGENT": config.user_agent,  # names us and a contact
+            "DOWNLOAD_MAXSIZE": config.max_response_mb * 1024 * 1024,  # default 1 GiB
+            "IMAGES_STORE": config.images_location,
+        }
+        for name, value in values.items():
+            settings.set(name, value, _PRIORITY)
+        for name, components in COMPONENTS.items():
+            of_scrapy: dict[str, None] = dict.fromkeys(REPLACED.get(name, {}))
+            settings.set(f"{name}_BASE", {**settings[f"{name}_BASE"], **of_scrapy, **components}, _PRIORITY)
+        _quieten()
+
+    def update_settings(self, settings: BaseSettings) -> None:
+        """The rest, when those of the spider are known."""
+        self.update_pre_crawler_settings(settings)
+        for name, replaced in REPLACED.items():
+            _put_in_place(settings, name, replaced)
+        if not settings.getbool("SPIDERMON_ENABLED"):  # of the project: harvester's monitors judge all the same
+            settings.setdict({**dict.fromkeys(_SUITES, ()), "SPIDERMON_PERIODIC_MONITORS": {}}, _ABOVE_ALL)
+            settings.set("SPIDERMON_ENABLED", True, _ABOVE_ALL)
+        agent = settings["USER_AGENT"]
+        product = _PRODUCT.match(agent) if agent != load_config().user_agent else None
+        settings.set("ROBOTSTXT_USER_AGENT", product[0] if product else "harvester", _PRIORITY)
+
+
+def is_brought_into(settings: BaseSettings) -> bool:
+    """Returns whether a project has the add-on."""
+    return any(load_object(addon) is Addon for addon, order in settings.getdict("ADDONS").items() if order is not None)
+
+
+def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -> None:
+    """Has each component of harvester stand where the project put the one of Scrapy that it replaces."""
+    given = settings.getdict(name)
+    own = {load_object(component): component for component in given}
+    for path, by in replaced.items():
+        if (component := own.get(load_object(path))) is None:
+            continue
+        order = given.pop(component)
+        if order is None and path in MAY_BE_OFF:
+            given.setdefault(by, None)
+    settings.set(name, given, settings.getpriority(name) or 0)
+
+
+def _quieten() -> None:
+    """Has Scrapy's loggers say at DEBUG only what nobody needs to read in each run."""
+    for name in _LEAST_LEVELS:
+        logger = logging.getLogger(name)
+        if _is_wanted not in logger.filters:
+            logger.addFilter(_is_wanted)  # a filter, since Scrapy resets levels when it sets up logging
+    logging.getLogger("pymongo").setLevel(logging.INFO)  # at DEBUG it logs commands with their documents
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return record.levelno >= _LEAST_LEVELS[record.name] or logging.root.getEffectiveLevel() <= logging.DEBUG
