@@ -170,7 +170,7 @@ class Addon:
         for name, components in COMPONENTS.items():
             of_scrapy: dict[str, None] = dict.fromkeys(REPLACED.get(name, {}))
             settings.set(f"{name}_BASE", {**settings[f"{name}_BASE"], **of_scrapy, **components}, _PRIORITY)
-        _quieten()
+        _quieten(settings["LOG_LEVEL"] == "DEBUG")
 
     def update_settings(self, settings: BaseSettings) -> None:
         """The rest, when those of the spider are known."""
@@ -203,14 +203,13 @@ def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -
     settings.set(name, given, settings.getpriority(name) or 0)
 
 
-def _quieten() -> None:
-    """Has Scrapy's loggers say at DEBUG only what nobody needs to read in each run."""
+def _quieten(says_all: bool) -> None:
+    """Has Scrapy's loggers say only where all is wanted what nobody needs to read in each run."""
     for name in _LEAST_LEVELS:
         logger = logging.getLogger(name)
-        if _is_wanted not in logger.filters:
-            logger.addFilter(_is_wanted)  # a filter, since Scrapy resets levels when it sets up logging
+        (logger.removeFilter if says_all else logger.addFilter)(_is_wanted)  # Scrapy resets their levels
     logging.getLogger("pymongo").setLevel(logging.INFO)  # at DEBUG it logs commands with their documents
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
-    return record.levelno >= _LEAST_LEVELS[record.name] or logging.root.getEffectiveLevel() <= logging.DEBUG
+    return record.levelno >= _LEAST_LEVELS[record.name]

@@ -6,16 +6,18 @@ Scrapy imports them before it makes its event loop.
 import asyncio
 import sys
 
+from harvester.worker import interrupts
+
+if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
+    interrupts.end_on_signals()  # before the long imports, until Scrapy handles signals
+
 from scrapy.utils.project import get_project_settings
 
 from harvester.addon import is_brought_into
 from harvester.exceptions import UsageError
-from harvester.worker import interrupts
 from harvester.worker.egg import check_imported
 
 if is_brought_into(get_project_settings()):
-    if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
-        interrupts.end_on_signals()  # before the long imports
     try:
         check_imported()
     except UsageError as error:  # Scrapyd shows what is printed here to whoever deploys

@@ -14,7 +14,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.spider import iter_spider_classes
 
 from harvester import logs
-from harvester.addon import is_brought_into
+from harvester.addon import Addon, is_brought_into
 from harvester.config import load_config, names
 from harvester.exceptions import INTERRUPTED, HarvesterError, UsageError
 from harvester.frontier.scheduler import Scheduler
@@ -42,6 +42,11 @@ class Command(ScrapyCrawl):
             return
         self._help = "help" in opts.spargs
         opts.spargs = [argument for argument in opts.spargs if argument != "help"]
+        try:
+            Addon.update_pre_crawler_settings(self.settings)  # -o is checked against its formats
+        except HarvesterError as error:  # of the configuration, which says where runs are written down
+            print(error, file=sys.stderr)
+            sys.exit(error.exit_code)
         super().process_options(args, opts)
         # Scrapyd passes these as arguments of the spider.
         self.settings.set("SCRAPYD_JOB", opts.spargs.pop("_job", ""), priority="cmdline")
@@ -51,7 +56,6 @@ class Command(ScrapyCrawl):
                 "%s is no setting of Scrapy and is not read from there: set it in the environment or .env", name
             )
         try:
-            load_config()
             loader_of(self.settings)
         except HarvesterError as error:  # Scrapy would show a traceback of it
             self._tell(args[0] if args else "", opts.spargs, error)

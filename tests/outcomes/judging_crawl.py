@@ -102,7 +102,9 @@ def main() -> None:
     settings = Settings()
     settings.setmodule("harvester.settings")
     given = {"ITEM_PIPELINES_BASE": {}, "HARVESTER_BACKOFF_FACTOR": 0.01}
-    given["EXTENSIONS_BASE"] = {"scrapy.extensions.corestats.CoreStats": 0}
+    given["EXTENSIONS_BASE"] = dict.fromkeys(
+        ("scrapy.extensions.corestats.CoreStats", "scrapy.extensions.logcount.LogCount"), 0
+    )
     settings.setdict(given, "cmdline")
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(type(name, (Judging,), {"name": name}))

@@ -25,7 +25,7 @@ def html(title: str, text: str = "", status: int = 200) -> Answer:
 
 
 REDIRECTS = {
-    "/loops": ("/loops", "it redirects again and again: after 5 redirects, HTTP 302 leads to /loops [redirect]"),
+    "/loops": ("/loops", "it redirects again and again: after 20 redirects, HTTP 302 leads to /loops [redirect]"),
     "/to-ftp": ("ftp://127.0.0.1/", "HTTP 302 leads to ftp://127.0.0.1/, which is not asked [redirect]"),
     "/to-half": ("http://[::1/", "HTTP 302 leads to http://[::1/, which is no address: Invalid IPv6 URL [redirect]"),
 }
