@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from traceback import extract_tb, walk_tb
 from typing import TYPE_CHECKING
 
@@ -94,18 +95,54 @@ def bad_value(error: BaseException) -> str:
 def project_settings() -> "Settings":
     """Those of the project whose scrapy.cfg is in this folder or above it; harvester's own where there is none.
 
-    Add-ons have set theirs. Raises UsageError when harvester's configuration cannot be read.
+    Add-ons have set theirs. Raises UsageError when a module of settings, or harvester's configuration, cannot be read.
     """
     from scrapy.addons import AddonManager
     from scrapy.settings import Settings
+
+    _init_env()
+    settings = Settings()
+    module = os.environ.get(SETTINGS_MODULE, "harvester.settings")
+    try:
+        settings.setmodule(module)
+    except Exception as error:  # noqa: BLE001  whatever the module raises
+        raise UsageError(f"The settings {module} cannot be read: {fault_of_import(error)}") from None
+    AddonManager.load_pre_crawler_settings(settings)
+    return settings
+
+
+def settings_file() -> "Path":
+    """The file of the settings of the project in whose folder this is. Raises UsageError when there is none."""
+    from importlib.util import find_spec
+
+    from scrapy.utils.conf import closest_scrapy_cfg
+
+    if not closest_scrapy_cfg():
+        raise UsageError("There is no Scrapy project here: go to the folder of its scrapy.cfg, or below it.")
+    _init_env()
+    module = os.environ.get(SETTINGS_MODULE, "")
+    try:
+        found = find_spec(module)
+    except (ImportError, ValueError):
+        found = None
+    if found is None or found.origin is None:
+        raise UsageError(f"scrapy.cfg names {module!r} as the settings, and there is no such module.")
+    return Path(found.origin)
+
+
+def brought_settings() -> "Settings | None":
+    """The project's settings, when it has the add-on. Raises UsageError when one of the two cannot be read."""
+    from harvester.addon import is_brought_into
+
+    settings = project_settings()
+    return settings if is_brought_into(settings) else None
+
+
+def _init_env() -> None:
     from scrapy.utils.conf import init_env
 
     if SETTINGS_MODULE not in os.environ:
         init_env(os.environ.get("SCRAPY_PROJECT", "default"))
-    settings = Settings()
-    settings.setmodule(os.environ.get(SETTINGS_MODULE, "harvester.settings"))
-    AddonManager.load_pre_crawler_settings(settings)
-    return settings
 
 
 def load_spider(name: str, overrides: Mapping[str, str] | None = None) -> "type[Spider]":

@@ -29,6 +29,7 @@ from harvester.cli.flow import flow
 from harvester.cli.frontier import frontier
 from harvester.cli.gc import gc_command
 from harvester.cli.jobs_items import jobs
+from harvester.cli.project import project
 from harvester.cli.publish import publish
 from harvester.cli.purge import purge_command
 from harvester.cli.report import report_command
@@ -45,7 +46,7 @@ from harvester.masking import mask
 from harvester.worker.interrupts import code_of, end_on_sigterm_as_on_ctrl_c
 
 ORDER = (
-    *("up", "doctor", "spiders", "sites", "flow", "sandbox"),
+    *("up", "doctor", "project", "spiders", "sites", "flow", "sandbox"),
     *("crawl", "jobs", "schedule", "endpoints", "feed", "worker", "frontier", "deploy"),
     *("runs", "report", "export", "account", "db", "import", "publish", "webhooks"),
     *("alert", "tokens", "gc", "purge", "version"),
@@ -75,6 +76,7 @@ _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
 TOOLS = "Scrapy's tools"
 app.command("up", rich_help_panel=BEGIN)(up_command)
+app.add_typer(project, name="project", rich_help_panel=BEGIN)
 app.add_typer(spiders, name="spiders", rich_help_panel=BEGIN)
 app.add_typer(sites, name="sites", rich_help_panel=BEGIN)
 app.add_typer(flow, name="flow", rich_help_panel=BEGIN)

@@ -6,12 +6,14 @@ from typing import Annotated
 import typer
 
 from harvester.cli.completing import spider_names
+from harvester.exceptions import UsageError
 
 
 def crawl_command(
     words: Annotated[list[str] | None, typer.Argument(metavar="SPIDER", autocompletion=spider_names)] = None,
 ) -> None:
     """Crawl as `scrapy crawl` does, in any folder: SPIDER or FILE.py, -a NAME=VALUE, -s SETTING=VALUE, -o FILE."""
+    _refuse_plain()
     _leave_to_scrapy()
 
 
@@ -38,7 +40,20 @@ def scrapy_command() -> None:
 
 def import_command() -> None:
     """Read staged files into MongoDB again: PATH..., segments or folders of them; -a spider=NAME if they were moved."""
+    _refuse_plain()
     _leave_to_scrapy()
+
+
+def _refuse_plain() -> None:
+    """Raises UsageError in a project that does not have the add-on, which would be crawled by Scrapy alone."""
+    from scrapy.utils.conf import closest_scrapy_cfg
+
+    if closest_scrapy_cfg():
+        from harvester.cli.project import NOT_BROUGHT
+        from harvester.project import brought_settings, settings_file
+
+        if brought_settings() is None:
+            raise UsageError(NOT_BROUGHT.format(path=settings_file()))
 
 
 def _leave_to_scrapy() -> None:

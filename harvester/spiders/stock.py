@@ -5,7 +5,7 @@ docs/coming-from-scrapy-redis.md has it all in one table.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from scrapy import Request, Spider, signals
@@ -80,13 +80,25 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
     """Makes the settings fit for the spider. Raises UsageError that names what cannot be used, and what to do."""
     given = settings.copy()
     spider.update_settings(given)
-    if faults := [*_faults(given, spider), *_faults_of_class(spider)]:
-        raise UsageError("\n".join(faults))
+    if found := list(faults(given, spider)):
+        raise UsageError("\n".join(found))
+    for name, instead in without_effect(given):
+        logger.warning("%s is not used: %s", name, instead)
+
+
+def faults(given: BaseSettings, spider: type[Spider]) -> Iterator[str]:
+    """Yields what cannot be used, with what to do, of settings into which those of the spider went."""
+    yield from _faults(given, spider)
+    yield from _faults_of_class(spider)
+
+
+def without_effect(given: BaseSettings) -> Iterator[tuple[str, str]]:
+    """Yields the settings that change nothing, with what is instead."""
     for name, instead in _UNUSED.items():
         if given.getpriority(name):  # 0: Scrapy's default
-            logger.warning("%s is not used: %s", name, instead)
+            yield name, instead
     if given["DUPEFILTER_CLASS"] not in _DUPEFILTERS:
-        logger.warning("DUPEFILTER_CLASS is not used: the frontier knows what was asked for, in 9 bytes a request")
+        yield "DUPEFILTER_CLASS", "the frontier knows what was asked for, in 9 bytes a request"
 
 
 def connect(settings: BaseSettings, config: Config) -> None:

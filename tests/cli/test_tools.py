@@ -126,10 +126,12 @@ def test_a_site_is_asked_no_faster_than_is_configured_and_not_again_when_it_refu
 ) -> None:
     monkeypatch.setenv("HARVESTER_REQUESTS_PER_SECOND", "4")
     monkeypatch.setenv("HARVESTER_CONCURRENT_PER_HOST", "3")
-    settings = Settings()
+    brought = {"ADDONS": {"harvester.Addon": 500}, "SPIDER_MODULES": ["harvester.spiders.feeds"]}
+    settings = Settings(brought)
+    Addon.update_pre_crawler_settings(settings)
     be_alone(settings)
     assert (settings.getfloat("DOWNLOAD_DELAY"), settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")) == (0.25, 3)
-    slower = Settings({"DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+    slower = Settings({**brought, "DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
     be_alone(slower)
     assert (slower.getfloat("DOWNLOAD_DELAY"), slower.getint("CONCURRENT_REQUESTS_PER_DOMAIN")) == (2, 1)
     assert not settings.getbool("RETRY_ENABLED")

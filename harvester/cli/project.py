@@ -1,0 +1,75 @@
+"""The commands `harvester project`: bring harvester into a Scrapy project, and see what that means for its spiders."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from harvester.exceptions import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from harvester.spiders.checking import Finding
+
+LINE = 'ADDONS = {"harvester.Addon": 500}'
+MORE = 'ADDONS = {**ADDONS, "harvester.Addon": 500}'
+"""The same for a project that has other add-ons."""
+NOT_BROUGHT = (
+    "harvester is not in this project: {path} has no harvester.Addon in ADDONS, and this would be plain Scrapy. Call"
+    " `harvester project add`, which adds one line, or `scrapy crawl`."
+)
+
+project = typer.Typer(help="A Scrapy project of your own.", no_args_is_help=True)
+
+
+@project.command("add")
+def add() -> None:
+    """Bring harvester into the Scrapy project of this folder: one line at the end of its settings."""
+    from harvester.project import brought_settings, settings_file
+
+    path = settings_file()
+    if brought_settings():
+        print(f"harvester is in this project already: {path}")
+        return
+    try:
+        text = path.read_text("utf-8")
+        line = MORE if "ADDONS" in text else LINE
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{'' if text.endswith(chr(10)) or not text else chr(10)}\n{line}\n")
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}.") from None
+    print(f"Added to {path}:\n\n  {line}\n\nNow: harvester project check")
+
+
+@project.command("check")
+def check() -> None:
+    """Read all spiders, ask nobody, and say what is refused, what has no effect and what cannot be kept."""
+    from harvester.project import brought_settings, loader_of, settings_file
+    from harvester.spiders.checking import Kind, added, check_spider
+
+    settings = brought_settings()
+    if settings is None:
+        raise UsageError(NOT_BROUGHT.format(path=settings_file()))
+    loader = loader_of(settings)
+    names = loader.list()
+    found: dict[Finding, None] = {}
+    for name in names:
+        found |= dict.fromkeys(check_spider(settings, loader.load(name)))
+    print(f"{len(names):,} spiders of {settings['BOT_NAME']}")
+    _print("Beside harvester's", (f"{name}: {', '.join(own)}" for name, own in added(settings).items()))
+    for kind, title in (
+        (Kind.REFUSED, "Refused, until it is changed"),
+        (Kind.NOT_KEPT, "Not kept if the process dies, and refused by harvester worker"),
+        (Kind.NO_EFFECT, "Without effect"),
+    ):
+        _print(title, (f"{each.where}: {each.text}" for each in found if each.kind is kind))
+    if any(each.kind is Kind.REFUSED for each in found):
+        raise typer.Exit(UsageError.exit_code)
+
+
+def _print(title: str, lines: "Iterable[str]") -> None:
+    lines = list(lines)
+    if lines:
+        print(f"\n{title}")
+        for line in lines:
+            print(f"  {line}")

@@ -1,0 +1,104 @@
+"""A Scrapy project gets harvester by one line, and is told before a crawl what that means for its spiders."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.forking import Ran, run
+
+SHOP = """
+import scrapy
+from scrapy.loader import ItemLoader
+
+
+class Shop(scrapy.Spider):
+    name = "shop"
+    start_urls = ["http://127.0.0.1:1/"]
+
+    def parse(self, response):
+        def inner(response):
+            yield {}
+
+        yield scrapy.Request("http://127.0.0.1:1/a", callback=lambda response: None)
+        yield scrapy.Request("http://127.0.0.1:1/b", callback=inner)
+        yield scrapy.Request("http://127.0.0.1:1/c", callback=self.last, meta={"loader": ItemLoader(), "page": 1})
+
+    def last(self, response):
+        yield {}
+
+
+class Keep:
+    def process_item(self, item):
+        return item
+"""
+SETTINGS = """BOT_NAME = "bazaar"
+SPIDER_MODULES = ["shop"]
+ITEM_PIPELINES = {"shop.Keep": 300}
+"""
+
+
+class Project:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
+        (folder / "shop.py").write_text(SHOP)
+        self.set(SETTINGS)
+
+    def set(self, settings: str) -> None:
+        (self.folder / "settings.py").write_text(settings)
+
+    def call(self, *words: str) -> Ran:
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SCRAPY_")}
+        return run("harvester", *words, cwd=self.folder, env=own)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.mark.parametrize("others", ["", "ADDONS = {'shop.Keep': 100}"])
+def test_one_line_is_added_once_and_leaves_other_add_ons_alone(project: Project, others: str) -> None:
+    project.set(SETTINGS + others)
+    refused = project.call("crawl", "shop")
+    assert refused.returncode == 2
+    assert "harvester project add" in refused.stderr
+    for _ in range(2):
+        ran = project.call("project", "add")
+        assert ran.returncode == 0, ran.stderr
+    text = (project.folder / "settings.py").read_text()
+    assert text.startswith(SETTINGS + others)
+    assert text.count("harvester.Addon") == 1
+    values: dict[str, dict[str, int]] = {}
+    exec(text, values)
+    assert values["ADDONS"] == {**({"shop.Keep": 100} if others else {}), "harvester.Addon": 500}
+
+
+def test_what_stands_beside_harvester_and_what_no_other_process_can_have_is_named(project: Project) -> None:
+    project.call("project", "add")
+    ran = project.call("project", "check")
+    assert ran.returncode == 0, ran.stderr
+    assert "ITEM_PIPELINES: shop.Keep" in ran.stdout
+    lines = [line for line in ran.stdout.splitlines() if "shop.py, line " in line]
+    expected = [number for number, line in enumerate(SHOP.splitlines(), 1) if "Request(" in line]
+    assert [int(line.partition(", line ")[2].partition(":")[0]) for line in lines] == expected
+    assert {path.name for path in project.folder.iterdir()} == {"scrapy.cfg", "shop.py", "settings.py", "__pycache__"}
+
+
+def test_what_cannot_hold_beside_harvester_is_refused_by_name(project: Project) -> None:
+    project.set(f"{SETTINGS}SCHEDULER = 'scrapy_redis.scheduler.Scheduler'\nSCHEDULER_SERIALIZER = 'pickle'\n")
+    project.call("project", "add")
+    ran = project.call("project", "check")
+    assert ran.returncode == 2
+    assert "shop: SCHEDULER = " in ran.stdout
+    assert "  SCHEDULER_SERIALIZER: " in ran.stdout
+
+
+def test_without_a_project_or_its_settings_it_is_said_what_is_missing(project: Project) -> None:
+    (project.folder / "settings.py").unlink()
+    for words in (("project", "add"), ("project", "check")):
+        assert project.call(*words).returncode == 2
+    (project.folder / "scrapy.cfg").unlink()
+    ran = project.call("project", "add")
+    assert (ran.returncode, "scrapy.cfg" in ran.stderr) == (2, True)
