@@ -12,7 +12,7 @@ from typing import Any
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
 
-from harvester.config import load_config
+from harvester.config import load_config, read_config
 
 _HANDLER = "harvester.download.handler.DispatchingHandler"
 
@@ -159,7 +159,7 @@ class Addon:
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
         """What the commands read already. Scrapy calls it before there is a crawler."""
-        config = load_config()
+        config = read_config()  # whoever has these settings read only need not hear of misspelt ones
         values = SETTINGS | {
             "USER_AGENT": config.user_agent,  # names us and a contact
             "DOWNLOAD_MAXSIZE": config.max_response_mb * 1024 * 1024,  # default 1 GiB

@@ -21,7 +21,7 @@ from harvester.exceptions import StorageError, UsageError
 from harvester.items import Provenance
 from harvester.items.adapter import register
 from harvester.items.bluesky import Follow, Post
-from harvester.settings import FEED_EXPORTERS
+from harvester.addon import COMPONENTS
 from harvester.stores.exporters import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed, XmlFeed
 from harvester.stores.feeds import RecordFeeds
 from tests.crash.harvest import Harvest
@@ -30,7 +30,7 @@ from tests.sandbox.process import Sandbox
 Document = dict[str, Any]
 COLLECTIONS = {"profile": "profiles", "follow": "follows", "post": "posts", "repost": "reposts"}
 WISHES = {"depth": "1", "collect": "graph,profiles,posts"}
-_SETTINGS = {"FEED_EXPORTERS": FEED_EXPORTERS}
+_SETTINGS = {"FEED_EXPORTERS": COMPONENTS["FEED_EXPORTERS"]}
 AT = datetime(2026, 1, 31, 12, 30, 15, 250_000, UTC)
 
 
