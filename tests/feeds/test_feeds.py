@@ -17,11 +17,11 @@ from pymongo.database import Database
 from scrapy.exporters import BaseItemExporter
 from scrapy.utils.test import get_crawler
 
+from harvester.addon import COMPONENTS
 from harvester.exceptions import StorageError, UsageError
 from harvester.items import Provenance
 from harvester.items.adapter import register
 from harvester.items.bluesky import Follow, Post
-from harvester.addon import COMPONENTS
 from harvester.stores.exporters import CsvFeed, JsonFeed, JsonLinesFeed, ParquetFeed, XmlFeed
 from harvester.stores.feeds import RecordFeeds
 from tests.crash.harvest import Harvest
