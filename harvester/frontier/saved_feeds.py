@@ -57,12 +57,16 @@ class SavedFeeds:
         self._given: defaultdict[str, list[bytes]] = defaultdict(list)
         """By lease."""
         self._starts: Counter[int] = Counter()
+        self.is_over = False
+        """Whether nothing of the crawl is left for another run. The scheduler says it when it closes."""
         feeds = crawler.get_extension(RecordFeeds)
         is_saved = saved_folder(config, spider.name).is_dir()
         self.is_on = feeds is not None or (is_continued and is_saved)
-        if not is_continued:
-            self._saved.forget()
-        elif feeds and not is_saved:
+        if is_continued:
+            self._saved.go_on()
+        else:
+            self._saved.begin_anew()
+        if is_continued and feeds and not is_saved:
             logger.warning(
                 "What earlier runs of this crawl gave was saved for no feed: -o gets the rest. All that is stored is"
                 " written by `harvester export`"
@@ -71,6 +75,7 @@ class SavedFeeds:
             feeds.saved = self
         elif self.is_on:
             crawler.signals.connect(self.select_new, signals.item_scraped)
+        crawler.signals.connect(self.engine_stopped, signals.engine_stopped)
 
     # Of the feeds -----------------------------------------------------------------------------------------
 
@@ -149,10 +154,10 @@ class SavedFeeds:
             except (StorageError, RunEnding):
                 return  # the run ends for it
 
-    def close(self, *, is_over: bool) -> None:
-        """`is_over`: nothing of the crawl is left for another run."""
+    def engine_stopped(self) -> None:
+        """By now the feeds are written to their end."""
         self._saved.close()
-        if is_over:
+        if self.is_over:
             self._saved.forget()
 
 

@@ -209,7 +209,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             if self._record:
                 stats.set_value("harvester/frontier/left", self._client.left)
             if self._saved:
-                self._saved.close(is_over=not self._client.left and not dead)
+                self._saved.is_over = not self._client.left and not dead
         except HarvesterError as error:
             self._on_silence(error)
         finally:

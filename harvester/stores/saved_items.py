@@ -22,6 +22,8 @@ from harvester.stores.staging import SUFFIX, read_segment
 
 _KIND = "pages"
 _FILES = "files.json"
+_CLOSED = "closed"
+"""File that is there when the last run ended in order: what it wrote to files stays if a crawl begins anew."""
 
 
 class SavedPage(NamedTuple):
@@ -55,8 +57,19 @@ class SavedItems:
         self._segments = Segments(crawler, folder)
         self._files = files_begun(folder)
 
+    def begin_anew(self) -> None:
+        """Forgets the pages of the crawl before. If it was killed, what it wrote to files will be cut off."""
+        files = {} if (self._folder / _CLOSED).exists() else self._files
+        self.forget()
+        if files:
+            self._write_files(files)
+
+    def go_on(self) -> None:
+        """The crawl before is continued."""
+        (self._folder / _CLOSED).unlink(missing_ok=True)
+
     def forget(self) -> None:
-        """The crawl begins anew, or is over."""
+        """The crawl is over."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._files = {}
 
@@ -65,13 +78,16 @@ class SavedItems:
         size = file.stat().st_size if file.is_file() else 0
         before = self._files.get(str(file))
         if before is None:
-            self._files[str(file)] = size
-            make_closed(self._folder)
-            written = self._folder / f"{_FILES}.tmp"
-            written.write_text(json.dumps(self._files))
-            written.replace(self._folder / _FILES)
+            self._write_files(self._files | {str(file): size})
         elif before < size:
             os.truncate(file, before)
+
+    def _write_files(self, files: dict[str, int]) -> None:
+        make_closed(self._folder)
+        written = self._folder / f"{_FILES}.tmp"
+        written.write_text(json.dumps(files))
+        written.replace(self._folder / _FILES)
+        self._files = files
 
     def save(self, page: SavedPage) -> None:
         """When this returns, no SIGKILL can lose it."""
@@ -89,3 +105,5 @@ class SavedItems:
 
     def close(self) -> None:
         self._segments.close()
+        if self._folder.is_dir():
+            (self._folder / _CLOSED).touch()

@@ -37,7 +37,7 @@ class Shop(Spider):
 
     def parse(self, response):
         number = int(response.url.rpartition("/")[2])
-        yield {{"page": number, "price": Decimal("1.50")}}
+        yield {{"page": number, "price": Decimal("1.50"), "text": "long" * 200}}
         if str(number) in self.breaks:
             raise ValueError("in the midst of a page")
         yield Offer(number, date(2026, 1, 31))
@@ -106,6 +106,9 @@ async def test_feeds_of_a_crawl_that_was_killed_hold_what_one_that_was_not_gives
         assert expected["lines"].total() == 3 * (PAGES + 1)
 
         (house.folder / "lines.jsonl").write_text("mine\n")
+        site.arrivals.clear()
+        await kill(house, site, "harvester crawl shop", BETWEEN)
+        await house.runs("harvester frontier drop shop --yes")  # so the next one begins anew
         site.arrivals.clear()
         for number in range(KILLS):
             await kill(house, site, "harvester crawl shop", (number + 1) * BETWEEN)
