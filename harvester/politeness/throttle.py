@@ -40,8 +40,6 @@ TOO_MANY = frozenset({420, 429, 509})
 """Statuses by which sites say that they are asked too much, as the rules of outcomes know them."""
 REFUSING = {403, 413, *TOO_MANY}
 """With a server error or a redirect, the statuses whose Retry-After is obeyed."""
-HARVESTERS = {"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 64}
-"""What harvester's own settings say, since the limits are kept here."""
 _SHOWN_FROM = 1.5
 """Times the configured interval from which on a slower pace is shown."""
 
@@ -70,10 +68,8 @@ def as_the_project_sets(config: Config, settings: BaseSettings) -> Config:
 
 
 def _is_set_by_project(settings: BaseSettings, name: str) -> bool:
-    """Whether a project, its spider or a command line says so; harvester's own settings.py may be that project's."""
-    return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["addon"] and settings.getfloat(name) != HARVESTERS[
-        name
-    ]
+    """Whether a project, its spider or a command line says so, and not only harvester's add-on."""
+    return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["addon"]
 
 
 class Throttle:

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from harvester.addon import Addon
 from harvester.config import Config
 from harvester.parsers.web.rate_limits import Quota
 from harvester.politeness.pace import HEADROOM, LONGEST_PACE_S, Pace, Slowdown
-from harvester.politeness.throttle import HARVESTERS, as_the_project_sets
+from harvester.politeness.throttle import as_the_project_sets
 from harvester.sites.politeness import Limits, Politeness
 
 EVERY_S = 0.125
@@ -215,9 +216,8 @@ def test_half_a_window_is_refused(half: dict[str, float]) -> None:
 def test_limits_that_a_project_sets_as_for_scrapy(given: dict[str, Any], priority: str, limits: Limits) -> None:
     config = Config(requests_per_second=8, concurrent_per_host=4)
     settings = Settings()
-    if priority != "addon":
-        settings.setmodule("harvester.settings")
-        assert {name: settings[name] for name in HARVESTERS} == HARVESTERS, "else they would count as the project's"
+    settings.setmodule("harvester.settings")
+    Addon.update_pre_crawler_settings(settings)
     settings.setdict(given, priority)
     assert Politeness().limits(as_the_project_sets(config, settings)) == limits
     assert Politeness(requests_per_second=1, concurrency=2).limits(as_the_project_sets(config, settings)) == Limits(
