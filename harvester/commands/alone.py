@@ -8,7 +8,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest, UsageError
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
-from harvester.addon import Addon, is_brought_into
+from harvester.addon import Addon
 from harvester.config import load_config
 from harvester.exceptions import HarvesterError
 from harvester.items.adapter import register
@@ -47,21 +47,18 @@ class RefusalMiddleware:
 
 
 def know_formats(settings: BaseSettings) -> None:
-    """Has `-o` be checked against harvester's formats too, in a project that has the add-on."""
-    if is_brought_into(settings):
-        try:
-            Addon.update_pre_crawler_settings(settings)
-        except HarvesterError as error:
-            raise UsageError(str(error), print_help=False) from None
+    """Has `-o` be checked against harvester's formats too."""
+    try:
+        Addon.update_pre_crawler_settings(settings)
+    except HarvesterError as error:
+        raise UsageError(str(error), print_help=False) from None
 
 
 def be_alone(settings: BaseSettings, **more: Any) -> None:
-    """Sets what is needed for that, and `more`, in a project that has the add-on; what was set by `-s` stays.
+    """Sets what is needed for that, and `more`; what was set by `-s` stays.
 
     ThrottleMiddleware shares its turns by Redis: Scrapy's own delay keeps the configured rate instead.
     """
-    if not is_brought_into(settings):
-        return
     register()
     try:
         loader_of(settings)

@@ -14,7 +14,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.spider import iter_spider_classes
 
 from harvester import logs
-from harvester.addon import Addon, is_brought_into
+from harvester.addon import Addon
 from harvester.config import load_config, names
 from harvester.exceptions import INTERRUPTED, HarvesterError, UsageError
 from harvester.frontier.scheduler import Scheduler
@@ -36,10 +36,6 @@ class Command(ScrapyCrawl):
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
-        self._is_ours = is_brought_into(self.settings)
-        if not self._is_ours:
-            super().process_options(args, opts)
-            return
         self._help = "help" in opts.spargs
         opts.spargs = [argument for argument in opts.spargs if argument != "help"]
         try:
@@ -63,9 +59,6 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
-        if not self._is_ours:
-            super().run(args, opts)
-            return
         if unknown := next((word for word in args if word.startswith("-")), ""):
             raise ScrapyUsageError(f"there is no option {unknown}", print_help=False)
         if len(args) != 1:

@@ -4,8 +4,6 @@ import argparse
 
 from scrapy.commands.genspider import Command as ScrapyGenspider
 
-from harvester.addon import is_brought_into
-
 
 class Command(ScrapyGenspider):
     """As Scrapy's; a project whose NEWSPIDER_MODULE is none of its SPIDER_MODULES has the file in the current folder.
@@ -16,6 +14,5 @@ class Command(ScrapyGenspider):
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
         assert self.settings
-        is_among_spiders = self.settings["NEWSPIDER_MODULE"] in self.settings.getlist("SPIDER_MODULES")
-        if is_brought_into(self.settings) and not is_among_spiders:
+        if self.settings["NEWSPIDER_MODULE"] not in self.settings.getlist("SPIDER_MODULES"):
             self.settings.set("NEWSPIDER_MODULE", "", priority="cmdline")

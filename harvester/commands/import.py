@@ -3,7 +3,6 @@
 import argparse
 
 from scrapy import Spider
-from scrapy.exceptions import UsageError
 
 from harvester.commands.crawl import Command as Crawl
 from harvester.commands.staged import StagedSpider
@@ -13,8 +12,6 @@ class Command(Crawl):
     """`scrapy import PATH... [-a spider=NAME]`, otherwise as `scrapy crawl`."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if not self._is_ours:
-            raise UsageError('this project is not harvester\'s: put ADDONS = {"harvester.Addon": 500} into settings.py')
         opts.spargs.setdefault("paths", ",".join(args))
         super().run([StagedSpider.name], opts)
 

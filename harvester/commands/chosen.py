@@ -1,0 +1,94 @@
+"""The commands that pyproject.toml names to Scrapy: harvester's in a project that has the add-on, else Scrapy's own.
+
+Scrapy makes all of them before it knows which is called, in every project of the environment, so that this module
+loads little.
+"""
+
+import asyncio
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from harvester.worker import interrupts
+
+if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
+    interrupts.end_on_signals()  # before the long imports, until Scrapy handles signals
+
+from scrapy.commands import ScrapyCommand
+from scrapy.utils.project import get_project_settings
+
+from harvester.addon import is_brought_into
+from harvester.exceptions import UsageError
+from harvester.worker.egg import check_imported
+
+
+class _Chosen:
+    def __new__(cls) -> Any:
+        name = cls.__name__.lower()
+        return import_module(f"{'harvester' if _prepared() else 'scrapy'}.commands.{name}").Command()
+
+
+class Bench(_Chosen): ...
+
+
+class Check(_Chosen): ...
+
+
+class Crawl(_Chosen): ...
+
+
+class Fetch(_Chosen): ...
+
+
+class Genspider(_Chosen): ...
+
+
+class Parse(_Chosen): ...
+
+
+class Runspider(_Chosen): ...
+
+
+class Shell(_Chosen): ...
+
+
+class View(_Chosen): ...
+
+
+class Import(_Chosen):
+    """Scrapy has none."""
+
+    def __new__(cls) -> Any:
+        return super().__new__(cls) if _prepared() else NoImport()
+
+
+class NoImport(ScrapyCommand):
+    """`scrapy import` in a project without the add-on."""
+
+    requires_project = True
+
+    def short_desc(self) -> str:
+        return "Read staged files of harvester, which is not in this project"
+
+    def run(self, args: list[str], opts: Any) -> None:
+        print('Put ADDONS = {"harvester.Addon": 500} into settings.py, or call harvester project add.', file=sys.stderr)
+        self.exitcode = UsageError.exit_code
+
+
+@cache
+def _prepared() -> bool:
+    """Returns whether the project has the add-on, when the process is made ready for its commands."""
+    if not is_brought_into(get_project_settings()):
+        return False
+    try:
+        check_imported()
+    except UsageError as error:  # Scrapyd shows what is printed here to whoever deploys
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    if sys.platform != "win32":
+        import uvloop
+
+        # Scrapy would make asyncio's own loop first and throw it away, which Python complains about at exit.
+        asyncio.set_event_loop(uvloop.new_event_loop())
+    return True
