@@ -77,6 +77,7 @@ def egg_of(wheel: Path) -> bytes:
                 target.writestr("EGG-INFO/PKG-INFO", source.read(name))
             elif rest == "entry_points.txt":
                 entry_points = source.read(name).decode()
+                target.writestr(name, entry_points)  # Scrapy finds harvester's commands by it
                 target.writestr("EGG-INFO/entry_points.txt", entry_points)
                 if ENTRY_POINT not in entry_points:
                     raise UsageError(f"pyproject.toml lacks the entry point [scrapy] {ENTRY_POINT}.")

@@ -77,7 +77,7 @@ def _run(egg: Path, dependencies: Path, script: str, *arguments: str) -> str:
 def test_every_file_of_the_package_is_in_the_egg_and_nothing_else(egg: Path) -> None:
     sources = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")}
     metadata = {"EGG-INFO/PKG-INFO", "EGG-INFO/entry_points.txt", "EGG-INFO/zip-safe"}
-    metadata.add(f"harvester-{__version__}.dist-info/METADATA")
+    metadata |= {f"harvester-{__version__}.dist-info/{name}" for name in ("METADATA", "entry_points.txt")}
     with zipfile.ZipFile(egg) as opened:
         assert set(opened.namelist()) == sources | {f"harvester/{path}" for path in data_files()} | metadata
         assert "[scrapy]\nsettings = harvester.settings" in opened.read("EGG-INFO/entry_points.txt").decode()
@@ -111,15 +111,15 @@ def test_no_module_looks_for_files_beside_its_own() -> None:
 
 
 def test_scrapy_refuses_to_run_another_harvester_than_the_deployed_one(egg: Path) -> None:
-    script = "import sys; sys.path.append(sys.argv[1]); import harvester.commands"
+    script = "import sys; sys.path.append(sys.argv[1]); from harvester.commands.chosen import Crawl; Crawl()"
     ran = subprocess.run(
         [sys.executable, "-c", script, str(egg)],
         cwd=egg.parent,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "SCRAPY_SETTINGS_MODULE": "harvester.settings"},
         capture_output=True,
         text=True,
     )
-    assert ran.returncode == UsageError.exit_code
+    assert ran.returncode == UsageError.exit_code, ran.stderr
     assert f"the harvester of {PACKAGE} instead of the deployed one" in ran.stderr
     assert "Traceback" not in ran.stderr
 
