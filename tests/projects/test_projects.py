@@ -1,10 +1,12 @@
 """What the comparison of public projects stands on: which page an address gets, and what it calls different."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.projects.__main__ import main
 from tests.projects.compare import FAILURE_TOLD, differences
 from tests.projects.pages import Saved, saved_pages
 from tests.projects.run import Ran
@@ -106,3 +108,16 @@ def test_only_a_run_that_failed_may_end_with_another_exit_code() -> None:
     assert set(differences(_ran(items=[]), _ran("6", items=[]))) == {FAILURE_TOLD}
     assert set(differences(_ran(), _ran("6"))) == {"exit code"}
     assert set(differences(_ran(errors=1), _ran("1"))) == {"exit code"}
+
+
+@pytest.mark.long
+def test_a_project_gives_the_same_on_both_sides(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tests.projects", str(project), "--runs", str(tmp_path / "runs")])
+    assert main() == 0
+    assert "| city | 1 | 1 | 1 | 2 | 2 | 1 | 0 | 0 | 0 |" in capsys.readouterr().out
+    ours = Ran.read(tmp_path / "runs" / "city" / "meetings" / "ours" / "ran.json")
+    assert sorted(item["title"] for item in ours.items) == ["One", "Two"]
+    assert ours.files.keys() == {"found.txt 1"}
+    assert sorted(ours.requests) == ["GET city.example/meetings?b=2&a=1", "GET city.example/other"]
