@@ -111,6 +111,7 @@ class Comparison:
             async with self._servers.databases(to) as databases:
                 ours = await sides[1].run(spider, arguments, book, to, databases.variables, has_feed=has_feed)
                 ours.stored = databases.stored(spider)
+                ours.write(to / "ran.json")
             different = differences(theirs, ours)
             if different.keys() - {FAILURE_TOLD, "exit code"}:
                 different = differences(theirs, ours, await plain("-again"))
@@ -148,6 +149,7 @@ def _say(compared: Compared) -> None:
 def _table(compared: list[Compared]) -> None:
     columns: dict[str, Callable[[Compared], int]] = {
         "Spiders": lambda each: 1,
+        "That ask for pages": lambda each: bool(each.plain.requests),
         "With saved pages": lambda each: each.has_pages,
         "With items": lambda each: bool(each.plain.items),
         "Items": lambda each: len(each.plain.items),

@@ -116,7 +116,7 @@ def test_a_project_gives_the_same_on_both_sides(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["tests.projects", str(project), "--runs", str(tmp_path / "runs")])
     assert main() == 0
-    assert "| city | 1 | 1 | 1 | 2 | 2 | 1 | 0 | 0 | 0 |" in capsys.readouterr().out
+    assert "| city | 1 | 1 | 1 | 1 | 2 | 2 | 1 | 0 | 0 | 0 |" in capsys.readouterr().out
     ours = Ran.read(tmp_path / "runs" / "city" / "meetings" / "ours" / "ran.json")
     assert sorted(item["title"] for item in ours.items) == ["One", "Two"]
     assert ours.files.keys() == {"found.txt 1"}
