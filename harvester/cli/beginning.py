@@ -14,10 +14,9 @@ from harvester.exceptions import UsageError
 PROJECT = {
     "scrapy.cfg": "[settings]\ndefault = $package.settings\n",
     "$package/__init__.py": "",
-    "$package/settings.py": '''"""Scrapy's settings: harvester's, and where the spiders are."""
+    "$package/settings.py": '''"""Scrapy's settings: harvester's add-on, and where the spiders are."""
 
-from harvester.settings import *  # noqa: F403
-
+ADDONS = {"harvester.Addon": 500}
 SPIDER_MODULES = ["$package.spiders"]
 NEWSPIDER_MODULE = "$package.spiders"
 ''',

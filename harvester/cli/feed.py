@@ -40,7 +40,7 @@ def feed_command(
     if not getattr(load_spider(spider), "SERVES_START_LIST", False):
         raise UsageError(
             f"{spider} serves no start list of harvester's. One of scrapy-redis reads what redis-cli pushes: see"
-            " docs/coming-from-scrapy-redis.md."
+            " docs/scrapy.md."
         )
     config = load_config()
     check(config)

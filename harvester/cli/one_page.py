@@ -57,7 +57,7 @@ def ask(request: Request, **own: Any) -> Response | Failure | None:
     alone: dict[str, Any] = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # the frontier is for crawls
         "ITEM_PIPELINES_BASE": {},
-        "SPIDER_MIDDLEWARES_BASE": {},
+        "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
         "EXTENSIONS_BASE": {},
         "LOG_LEVEL": "ERROR",
         **own,

@@ -1,6 +1,6 @@
 """What spiders that were written for Scrapy or scrapy-redis find here, and what of them is refused, with what to do.
 
-docs/coming-from-scrapy-redis.md has it all in one table.
+docs/scrapy.md has it all in one table.
 """
 
 import asyncio

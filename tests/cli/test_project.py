@@ -48,9 +48,12 @@ class Project:
     def set(self, settings: str) -> None:
         (self.folder / "settings.py").write_text(settings)
 
-    def call(self, *words: str) -> Ran:
+    def call(self, *words: str, program: str = "harvester") -> Ran:
         own = {name: value for name, value in os.environ.items() if not name.startswith("SCRAPY_")}
-        return run("harvester", *words, cwd=self.folder, env=own)
+        return run(program, *words, cwd=self.folder, env=own)
+
+    def scrapy(self, *words: str) -> Ran:
+        return self.call(*words, program="scrapy")
 
 
 @pytest.fixture
@@ -102,3 +105,19 @@ def test_without_a_project_or_its_settings_it_is_said_what_is_missing(project: P
     (project.folder / "scrapy.cfg").unlink()
     ran = project.call("project", "add")
     assert (ran.returncode, "scrapy.cfg" in ran.stderr) == (2, True)
+
+
+def test_commands_of_the_project_leave_harvesters_crawl_as_it_is(project: Project) -> None:
+    (project.folder / "tools").mkdir()
+    (project.folder / "tools" / "__init__.py").touch()
+    (project.folder / "tools" / "hello.py").write_text(
+        "from scrapy.commands import ScrapyCommand\n\n\n"
+        "class Command(ScrapyCommand):\n    def short_desc(self):\n        return ''\n\n"
+        "    def run(self, args, opts):\n        print('hello')\n"
+    )
+    project.set(f"{SETTINGS}COMMANDS_MODULE = 'tools'\nADDONS = {{'harvester.Addon': 500}}\n")
+    assert project.scrapy("hello").stdout == "hello\n"
+    ran = project.scrapy("crawl", "shop", "-a", "help")
+    assert ran.returncode == 0, ran.stderr
+    unknown = project.scrapy("crawl", "shopp")
+    assert (unknown.returncode, "did you mean" in unknown.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""docs/coming-from-scrapy-redis.md: its commands are run, and each row of its table is held to what it says."""
+"""docs/scrapy.md: its commands are run, and each row of its table is held to what it says."""
 
 import asyncio
 import json
@@ -37,11 +37,13 @@ from tests.crawling import Answer, Site, until
 from tests.docs.conftest import Ended, House
 from tests.docs.test_docs import DOCS
 from tests.forking import fork
+from tests.root import ROOT
 
-PAGE = (DOCS / "coming-from-scrapy-redis.md").read_text("utf-8")
+PAGE = (DOCS / "scrapy.md").read_text("utf-8")
 SETTINGS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
 COMMANDS = [line.partition("#")[0] for line in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()]
-ROWS = [row for row in re.findall(r"^\| (.+?) \| ", PAGE, re.MULTILINE) if row != "There"]
+_, *ROWS = re.findall(r"^\| (.+?) \| ", PAGE.partition("## What becomes")[2].partition("\n## ")[0], re.MULTILINE)
+HELD_BY = re.findall(r"`(tests/\S+)::(\w+)`", PAGE)
 HTML = "text/html; charset=utf-8"
 
 SHOP = """
@@ -372,6 +374,11 @@ async def test_every_row_of_the_page_holds_and_its_commands_run(house: House) ->
         seen = await look(house, site)
     wrong = [row for row in ROWS if not CLAIMS[row](seen)]
     assert not wrong, f"{wrong}\n{seen.kept}\n{seen.shop.out}\n{seen.shop.log}\n{seen.dead}\n{seen.loose}\n{seen.only}"
+
+
+@pytest.mark.parametrize(("file", "test"), HELD_BY)
+def test_each_row_names_a_test_that_is_there(file: str, test: str) -> None:
+    assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE)
 
 
 async def test_entries_outlive_the_worker_that_has_taken_them_and_is_killed(house: House) -> None:
