@@ -24,16 +24,19 @@ _OF_BOTH = (
 
 def main() -> None:
     """Ends when stdin does."""
+    say = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a project prints as it is imported is no answer
     sys.path.insert(0, "")
     known = set(sys.modules)
     for name in _OF_BOTH:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    print(json.dumps(_spiders()), flush=True)
+    print(json.dumps(_spiders()), file=say)
     here = Path.cwd()
-    for name, module in list(sys.modules.items()):
-        if name not in known and (name.partition(".")[0] == "harvester" or _is_inside(module, here)):
-            del sys.modules[name]
+    loaded = {name: module for name, module in sys.modules.items() if name not in known}
+    own = [name for name, each in loaded.items() if name.partition(".")[0] == "harvester" or _is_inside(each, here)]
+    for name in own:
+        del sys.modules[name]
     sys.path[:] = [path for path in sys.path if Path(path or "x").resolve() != here]
     importlib.invalidate_caches()
     gc.freeze()
@@ -41,8 +44,8 @@ def main() -> None:
         run = json.loads(line)
         if not (process := os.fork()):
             _become(run)
-        print(process, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+        print(process, file=say)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), file=say)
 
 
 def _spiders() -> dict[str, str]:
