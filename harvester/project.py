@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping
+from configparser import Error as BadConfiguration
 from pathlib import Path
 from traceback import extract_tb, walk_tb
 from typing import TYPE_CHECKING
@@ -136,6 +137,23 @@ def brought_settings() -> "Settings | None":
 
     settings = project_settings()
     return settings if is_brought_into(settings) else None
+
+
+def be_in_project() -> "tuple[Path, str, Mapping[str, str]]":
+    """Has the closest scrapy.cfg say which project this is, whatever the environment says.
+
+    Returns its folder, the module of the settings, and its section `deploy`. Raises UsageError.
+    """
+    from scrapy.utils.conf import closest_scrapy_cfg, get_config
+
+    os.environ.pop(SETTINGS_MODULE, None)
+    try:
+        settings_file()
+        config = get_config()
+        deploy = dict(config.items("deploy", raw=True)) if config.has_section("deploy") else {}
+    except BadConfiguration as error:
+        raise UsageError(f"{closest_scrapy_cfg()} cannot be read: {error}") from None
+    return Path(closest_scrapy_cfg()).resolve().parent, os.environ[SETTINGS_MODULE], deploy
 
 
 def _init_env() -> None:

@@ -5,22 +5,47 @@ from typing import Annotated
 import typer
 
 from harvester.cli.configured import load_config
+from harvester.exceptions import UsageError
+
+DEFAULT_URL = "http://127.0.0.1:6800"
 
 
 def deploy_command(
-    url: Annotated[str, typer.Option(help="Address of the Scrapyd.")] = "http://127.0.0.1:6800",
-    project: Annotated[str, typer.Option(help="Name of the project there.")] = "harvester",
+    url: Annotated[
+        str,
+        typer.Option(
+            help="Address of the Scrapyd.", show_default=f"url in [deploy] of scrapy.cfg, or else {DEFAULT_URL}"
+        ),
+    ] = "",
+    project: Annotated[
+        str,
+        typer.Option(help="Name of the project there.", show_default="project in [deploy], or else its package's name"),
+    ] = "",
     version: Annotated[str, typer.Option(help="Version there, instead of the time.")] = "",
 ) -> None:
-    """Build the egg and deploy it to a Scrapyd; a version that does not run there is removed again."""
+    """Deploy the Scrapy project of this folder to a Scrapyd; a version that does not run there is removed again."""
     import asyncio
 
-    from harvester.worker.egg import build_egg, checkout
+    from harvester.cli.project import NOT_BROUGHT
+    from harvester.project import be_in_project, brought_settings, loader_of, settings_file
+    from harvester.worker.egg import build_egg
     from harvester.worker.scrapyd import deploy, new_version  # imports inside commands keep shell completion quick
 
     config = load_config()
-    egg = build_egg(checkout())
-    deployed = asyncio.run(deploy(config, url, project, version or new_version(), egg))
+    folder, module, options = be_in_project()
+    settings = brought_settings()
+    if settings is None:
+        raise UsageError(NOT_BROUGHT.format(path=settings_file()))
+    modules = settings.getlist("SPIDER_MODULES")
+    if not loader_of(settings).list():
+        raise UsageError(f"{folder} has no spider: there is none in SPIDER_MODULES, {modules}.")
+    package, dot, _ = module.partition(".")
+    project = project or options.get("project") or (package if dot else settings["BOT_NAME"])
+    print(f"The project of {folder}, with the settings {module}", flush=True)
+    egg = build_egg(folder, module, modules)
+    deployed = asyncio.run(
+        deploy(config, url or options.get("url") or DEFAULT_URL, project, version or new_version(), egg)
+    )
     print(f"Deployed {project} {deployed.version} ({len(egg) / 1000:,.0f} kB): {', '.join(deployed.spiders)}")
     if deployed.default != deployed.version:
         print(

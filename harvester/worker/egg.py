@@ -1,34 +1,24 @@
-"""The egg that Scrapyd runs: the package as a zip file, made from a source checkout without a network."""
+"""The egg that Scrapyd runs: a Scrapy project as a zip file, made from its folder without a network."""
 
 import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
+from collections.abc import Iterable
+from configparser import ConfigParser
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from shutil import copy2, copytree, ignore_patterns
 
 from harvester.exceptions import UsageError
 
-SOURCES = ("pyproject.toml", "README.md", "LICENSE")
-"""Files beside the package of which it is built."""
-ENTRY_POINT = "settings = harvester.settings"
-"""Where Scrapyd's runner finds the settings."""
 BUILD_SECONDS = 300
 """A build takes about two."""
-
-
-def checkout() -> Path:
-    """The folder of the source checkout that this package was imported from. Raises UsageError elsewhere."""
-    root = Path(__file__).resolve().parents[2]
-    if all((root / name).is_file() for name in SOURCES):
-        return root
-    raise UsageError(
-        f"harvester deploy builds the egg from a source checkout, and {root} is none: this harvester was installed as a"
-        " package. Clone the repository, run `make setup` there, and deploy from that folder."
-    )
+_SETUP = ["-c", "from setuptools import setup; setup()"]
+"""As a setup.py of a project that has pyproject.toml only."""
+_PKG_INFO = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
 
 
 def check_imported() -> None:
@@ -44,20 +34,47 @@ def check_imported() -> None:
                     )
 
 
-def build_egg(root: Path) -> bytes:
-    """The egg of the checkout `root`: what its build backend puts into a wheel, laid out as an egg.
+def build_egg(folder: Path, settings: str, spiders: Iterable[str] = ()) -> bytes:
+    """The egg of the project in `folder`, whose settings are the module `settings`. Leaves the folder as it was.
 
-    bdist_egg would need a setup.py, and loses its entry points to those of pyproject.toml. The backend works in a
-    copy, since it leaves folders behind. Raises UsageError with its words when the package cannot be built.
+    A project that has a setup.py, or names its settings to Scrapyd in pyproject.toml, says itself what belongs to it.
+    Of others, all modules do, and what lies beside those of the packages of the settings and `spiders`.
+    Raises UsageError when the egg cannot be built, or would not lead Scrapyd to the settings.
     """
-    if find_spec("setuptools") is None:
-        raise UsageError("harvester deploy builds with setuptools, which is missing: pip install 'harvester[deploy]'.")
-    with tempfile.TemporaryDirectory(prefix="harvester-egg-") as folder:
-        copy = Path(folder)
-        for name in SOURCES:
-            copy2(root / name, copy)
-        copytree(root / "harvester", copy / "harvester", ignore=ignore_patterns("__pycache__"))
-        return egg_of(_build_wheel(copy))
+    if (folder / "setup.py").is_file() or _names_its_settings(folder):
+        with tempfile.TemporaryDirectory(prefix="harvester-egg-") as temporary:
+            egg = egg_of(_build_wheel(folder, Path(temporary)))
+    else:
+        egg = _egg_of_modules(folder, settings, {name.partition(".")[0] for name in (settings, *spiders)})
+    with zipfile.ZipFile(BytesIO(egg)) as built:
+        names = built.namelist()
+        entry_points = ConfigParser()
+        if "EGG-INFO/entry_points.txt" in names:
+            entry_points.read_string(built.read("EGG-INFO/entry_points.txt").decode())
+    if entry_points.get("scrapy", "settings", fallback="") != settings:
+        raise UsageError(
+            f"Scrapyd would not find the settings of {folder}: write entry_points={{'scrapy': ['settings = {settings}']}}"
+            f' in setup.py, or settings = "{settings}" below [project.entry-points.scrapy] in pyproject.toml.'
+        )
+    module = settings.replace(".", "/")
+    if not {f"{module}.py", f"{module}/__init__.py"}.intersection(names):
+        raise UsageError(
+            f"The egg would lack the settings {settings}: have them in {folder}, or write a setup.py there that says"
+            " which packages belong to the project."
+        )
+    return egg
+
+
+def _names_its_settings(folder: Path) -> bool:
+    """Returns whether pyproject.toml does so. Raises UsageError when it cannot be read."""
+    path = folder / "pyproject.toml"
+    if not path.is_file():
+        return False
+    try:
+        project = tomllib.loads(path.read_text("utf-8")).get("project", {})
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    return isinstance(project, dict) and "scrapy" in project.get("entry-points", {})
 
 
 def egg_of(wheel: Path) -> bytes:
@@ -76,18 +93,44 @@ def egg_of(wheel: Path) -> bytes:
                 target.writestr(name, source.read(name))
                 target.writestr("EGG-INFO/PKG-INFO", source.read(name))
             elif rest == "entry_points.txt":
-                entry_points = source.read(name).decode()
-                target.writestr(name, entry_points)  # Scrapy finds harvester's commands by it
-                target.writestr("EGG-INFO/entry_points.txt", entry_points)
-                if ENTRY_POINT not in entry_points:
-                    raise UsageError(f"pyproject.toml lacks the entry point [scrapy] {ENTRY_POINT}.")
+                target.writestr(name, source.read(name))
+                target.writestr("EGG-INFO/entry_points.txt", source.read(name))
         target.writestr("EGG-INFO/zip-safe", "\n")
     return egg.getvalue()
 
 
-def _build_wheel(folder: Path) -> Path:
+def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
+    """The egg of a project that does not say how it is built."""
+    egg = BytesIO()
+    with zipfile.ZipFile(egg, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as target:
+        for path in sorted(folder.glob("*.py")):
+            target.write(path, path.name)
+        for top in sorted(folder.iterdir()):
+            if top.name in packages or (top / "__init__.py").is_file():
+                for path in sorted(top.rglob("*")):
+                    within = path.relative_to(folder)
+                    if any(part.startswith((".", "__pycache__")) for part in within.parts):
+                        continue
+                    if path.is_dir() or path.suffix == ".py" or top.name in packages:
+                        target.write(path, within)
+        target.writestr("EGG-INFO/PKG-INFO", _PKG_INFO.format(name=settings.partition(".")[0]))
+        target.writestr("EGG-INFO/entry_points.txt", f"[scrapy]\nsettings = {settings}\n")
+        target.writestr("EGG-INFO/zip-safe", "\n")
+    return egg.getvalue()
+
+
+def _build_wheel(folder: Path, temporary: Path) -> Path:
+    """Builds in `temporary`. bdist_egg would lose entry points of setup.py to those of pyproject.toml."""
+    if find_spec("setuptools") is None:
+        raise UsageError("harvester deploy builds with setuptools, which is missing: pip install 'harvester[deploy]'.")
+    own = ["setup.py"] if (folder / "setup.py").is_file() else _SETUP
     build = subprocess.run(
-        [sys.executable, "-c", "from setuptools import build_meta; build_meta.build_wheel('dist')"],
+        [
+            *(sys.executable, *own),
+            *("egg_info", "--egg-base", str(temporary)),
+            *("build", "--build-base", str(temporary / "build")),
+            *("bdist_wheel", "--bdist-dir", str(temporary / "wheel"), "--dist-dir", str(temporary / "dist")),
+        ],
         cwd=folder,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
@@ -95,7 +138,7 @@ def _build_wheel(folder: Path) -> Path:
         timeout=BUILD_SECONDS,
         check=False,
     )
-    wheels = list((folder / "dist").glob("*.whl"))
+    wheels = list((temporary / "dist").glob("*.whl"))
     if build.returncode or not wheels:
-        raise UsageError(f"The package cannot be built:\n{build.stderr.strip()[-2000:]}")
+        raise UsageError(f"The project of {folder} cannot be built:\n{build.stderr.strip()[-2000:]}")
     return wheels[0]

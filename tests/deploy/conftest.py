@@ -14,7 +14,6 @@ from pymongo.database import Database
 
 from harvester.config import Config
 from harvester.stores import servers
-from harvester.worker.egg import SOURCES
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.forking import Ran, run
 from tests.jobs.command import HARVESTER
@@ -23,6 +22,8 @@ from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
 Records = Database[dict[str, Any]]
+SOURCES = ("pyproject.toml", "README.md", "LICENSE")
+"""Files beside the package of which it is built."""
 
 
 @pytest.fixture(scope="package")
@@ -89,9 +90,9 @@ def empty_scrapyd(tmp_path_factory: pytest.TempPathFactory, variables: dict[str,
 
 
 @pytest.fixture(scope="package")
-def first_deploy(empty_scrapyd: Scrapyd, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def first_deploy(empty_scrapyd: Scrapyd) -> Ran:
     """That of this checkout."""
-    return run_deploy(empty_scrapyd, tmp_path_factory.mktemp("first"))
+    return run_deploy(empty_scrapyd, ROOT)
 
 
 @pytest.fixture(scope="package")
@@ -101,10 +102,12 @@ def scrapyd(empty_scrapyd: Scrapyd, first_deploy: Ran) -> Scrapyd:
     return empty_scrapyd
 
 
-def run_deploy(scrapyd: Scrapyd, folder: Path, *options: str) -> Ran:
-    """`harvester deploy` of this checkout, in a folder."""
+def run_deploy(scrapyd: Scrapyd | str | None, folder: Path, *options: str) -> Ran:
+    """`harvester deploy` in the folder of a project; to no address but that of its scrapy.cfg when None."""
     login = {"HARVESTER_SCRAPYD_USER": USER, "HARVESTER_SCRAPYD_PASSWORD": PASSWORD}
-    return run(HARVESTER, "deploy", "--url", scrapyd.url, *options, cwd=folder, env={**os.environ, **login})
+    url = scrapyd.url if isinstance(scrapyd, Scrapyd) else scrapyd
+    to = ["--url", url] if url else []
+    return run(HARVESTER, "deploy", *to, *options, cwd=folder, env={**os.environ, **login})
 
 
 @pytest.fixture

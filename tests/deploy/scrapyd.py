@@ -96,9 +96,9 @@ class Scrapyd:
     def post(self, call: str, **fields: Any) -> dict[str, Any]:
         return self._ask(f"{call}.json", urlencode(fields, doseq=True).encode())
 
-    def schedule(self, **fields: Any) -> str:
-        """A job of the spider bluesky; its id."""
-        answer = self.post("schedule", project="harvester", spider="bluesky", **fields)
+    def schedule(self, project: str = "harvester", spider: str = "bluesky", **fields: Any) -> str:
+        """A job of the spider; its id."""
+        answer = self.post("schedule", project=project, spider=spider, **fields)
         assert answer["status"] == "ok", answer
         return str(answer["jobid"])
 

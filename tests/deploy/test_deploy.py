@@ -1,8 +1,6 @@
 """`harvester deploy` ends well only when Scrapyd can run what was deployed, and leaves nothing else there."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from harvester.worker.scrapyd import deploy
 from tests.deploy.conftest import run_deploy
 from tests.deploy.scrapyd import PASSWORD, USER, Scrapyd
 from tests.forking import Ran
+from tests.root import ROOT
 
 LOGIN = Config(scrapyd_user=USER, scrapyd_password=SecretStr(PASSWORD))
 
@@ -54,12 +53,12 @@ async def test_a_version_that_does_not_run_is_removed_and_scrapyds_words_are_sho
     root = copy_of_checkout()
     (root / "harvester" / file).write_text(text)
     with pytest.raises(DeployError, match=said) as refused:
-        await deploy(LOGIN, scrapyd.url, "harvester", "broken", build_egg(root))
+        await deploy(LOGIN, scrapyd.url, "harvester", "broken", build_egg(root, "harvester.settings"))
     assert "it was removed there" in str(refused.value)
     assert versions(scrapyd) == before
 
 
-async def test_an_egg_without_spiders_and_what_is_no_egg_are_removed(scrapyd: Scrapyd, tmp_path: Path) -> None:
+async def test_an_egg_without_spiders_and_what_is_no_egg_are_removed(scrapyd: Scrapyd) -> None:
     before = versions(scrapyd)
     with pytest.raises(DeployError, match="not a ZIP file"):
         await deploy(LOGIN, scrapyd.url, "harvester", "none", b"nothing")
@@ -77,12 +76,9 @@ async def test_a_version_that_is_there_already_is_refused_and_stays(scrapyd: Scr
 
 
 @pytest.mark.slow
-def test_it_is_said_when_jobs_would_use_another_version_and_the_folder_stays_as_it_was(
-    scrapyd: Scrapyd, tmp_path: Path
-) -> None:
-    answer = run_deploy(scrapyd, tmp_path, "--version", "1")
+def test_it_is_said_when_jobs_would_use_another_version(scrapyd: Scrapyd) -> None:
+    answer = run_deploy(scrapyd, ROOT, "--version", "1")
     assert answer.returncode == 0, answer.stderr
-    assert [*tmp_path.iterdir()] == []
     assert f"still use {versions(scrapyd)[-1]}" in answer.stdout
     scrapyd.post("delversion", project="harvester", version="1")
 
@@ -125,16 +121,3 @@ async def test_what_is_no_scrapyd_is_told_apart(said: str, free_port: int) -> No
 async def test_names_that_cannot_be_used_are_refused(url: str, project: str, version: str, named: str) -> None:
     with pytest.raises(UsageError, match=named):
         await deploy(Config(), url, project, version, b"")
-
-
-def test_outside_of_a_checkout_it_says_what_to_do(copy_of_checkout: Callable[[], Path]) -> None:
-    root = copy_of_checkout()
-    (root / "pyproject.toml").unlink()
-    answer = subprocess.run(
-        [sys.executable, "-m", "harvester", "deploy"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-    )
-    assert answer.returncode == UsageError.exit_code
-    assert "Clone the repository" in answer.stderr

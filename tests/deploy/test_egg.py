@@ -13,17 +13,18 @@ import pytest
 
 from harvester import __version__
 from harvester.exceptions import UsageError
-from harvester.worker.egg import SOURCES, build_egg
+from harvester.worker.egg import build_egg
 from tests import forking
-from tests.deploy.conftest import copy_checkout
+from tests.deploy.conftest import SOURCES, copy_checkout
 from tests.deploy.scrapyd import BARE_PYTHON
 from tests.root import ROOT
 
 PACKAGE = ROOT / "harvester"
+SETTINGS = "harvester.settings"
 MAY_ASK_FOR_ITS_FILE = {
     "cli/beginning.py",  # writes a test that asks for its own
     "control/pages/mount.py",  # the page, which no egg serves
-    "worker/egg.py",  # finds the checkout; refuses to when there is none
+    "worker/egg.py",  # to say which harvester Scrapyd would run
     "stores/servers/kinds.py",  # that of another package
 }
 READ_ALL = """
@@ -42,7 +43,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def egg(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("egg") / "1.egg"
-    path.write_bytes(build_egg(checkout))
+    path.write_bytes(build_egg(checkout, SETTINGS))
     return path
 
 
@@ -128,4 +129,4 @@ def test_what_the_build_says_is_shown_when_it_fails(copy_of_checkout: Callable[[
     root = copy_of_checkout()
     (root / "pyproject.toml").write_text("[project]\nname = 3\n")
     with pytest.raises(UsageError, match=r"(?s)cannot be built.*invalid pyproject\.toml"):
-        build_egg(root)
+        build_egg(root, SETTINGS)
