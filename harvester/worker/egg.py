@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterable
 from configparser import ConfigParser
 from importlib.util import find_spec
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 from harvester.exceptions import UsageError
@@ -18,6 +18,9 @@ BUILD_SECONDS = 300
 """A build takes about two."""
 _SETUP = ["-c", "from setuptools import setup; setup()"]
 """As a setup.py of a project that has pyproject.toml only."""
+ENTRY_POINTS = "EGG-INFO/entry_points.txt"
+_CRAWL = "harvester.commands.crawl:Command"
+"""The command of Scrapy that jobs are. An egg names it, so that it cannot be listed where harvester is missing."""
 _PKG_INFO = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
 
 
@@ -48,13 +51,12 @@ def build_egg(folder: Path, settings: str, spiders: Iterable[str] = ()) -> bytes
         egg = _egg_of_modules(folder, settings, {name.partition(".")[0] for name in (settings, *spiders)})
     with zipfile.ZipFile(BytesIO(egg)) as built:
         names = built.namelist()
-        entry_points = ConfigParser()
-        if "EGG-INFO/entry_points.txt" in names:
-            entry_points.read_string(built.read("EGG-INFO/entry_points.txt").decode())
+        entry_points = _parser()
+        entry_points.read_string(built.read(ENTRY_POINTS).decode())
     if entry_points.get("scrapy", "settings", fallback="") != settings:
         raise UsageError(
-            f"Scrapyd would not find the settings of {folder}: write entry_points={{'scrapy': ['settings = {settings}']}}"
-            f' in setup.py, or settings = "{settings}" below [project.entry-points.scrapy] in pyproject.toml.'
+            f"Scrapyd would not find the settings of {folder}: in setup.py give entry_points={{'scrapy': ['settings ="
+            f' {settings}\']}}, or in pyproject.toml settings = "{settings}" below [project.entry-points.scrapy].'
         )
     module = settings.replace(".", "/")
     if not {f"{module}.py", f"{module}/__init__.py"}.intersection(names):
@@ -85,18 +87,39 @@ def egg_of(wheel: Path) -> bytes:
     """
     egg = BytesIO()
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(egg, "w", zipfile.ZIP_DEFLATED) as target:
+        entry_points, metadata = "", ""
         for name in source.namelist():
             folder, _, rest = name.partition("/")
             if not folder.endswith(".dist-info"):
                 target.writestr(name, source.read(name))
             elif rest == "METADATA":
+                metadata = folder
                 target.writestr(name, source.read(name))
                 target.writestr("EGG-INFO/PKG-INFO", source.read(name))
             elif rest == "entry_points.txt":
-                target.writestr(name, source.read(name))
-                target.writestr("EGG-INFO/entry_points.txt", source.read(name))
+                entry_points = source.read(name).decode()
+        for place in (f"{metadata}/entry_points.txt", ENTRY_POINTS):
+            target.writestr(place, _with_crawl(entry_points))
         target.writestr("EGG-INFO/zip-safe", "\n")
     return egg.getvalue()
+
+
+def _with_crawl(entry_points: str) -> str:
+    parser = _parser()
+    parser.read_string(entry_points)
+    if not parser.has_section("scrapy.commands"):
+        parser.add_section("scrapy.commands")
+    parser["scrapy.commands"].setdefault("crawl", _CRAWL)
+    text = StringIO()
+    parser.write(text)
+    return text.getvalue()
+
+
+def _parser() -> ConfigParser:
+    """As importlib.metadata reads entry points: names keep their capitals."""
+    parser = ConfigParser(delimiters="=", interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    return parser
 
 
 def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
@@ -114,7 +137,7 @@ def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
                     if path.is_dir() or path.suffix == ".py" or top.name in packages:
                         target.write(path, within)
         target.writestr("EGG-INFO/PKG-INFO", _PKG_INFO.format(name=settings.partition(".")[0]))
-        target.writestr("EGG-INFO/entry_points.txt", f"[scrapy]\nsettings = {settings}\n")
+        target.writestr(ENTRY_POINTS, _with_crawl(f"[scrapy]\nsettings = {settings}\n"))
         target.writestr("EGG-INFO/zip-safe", "\n")
     return egg.getvalue()
 
