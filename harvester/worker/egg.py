@@ -19,7 +19,7 @@ BUILD_SECONDS = 300
 _SETUP = ["-c", "from setuptools import setup; setup()"]
 """As a setup.py of a project that has pyproject.toml only."""
 ENTRY_POINTS = "EGG-INFO/entry_points.txt"
-_CRAWL = "harvester.commands.crawl:Command"
+_CRAWL = "harvester.commands.chosen:Crawl"
 """The command of Scrapy that jobs are. An egg names it, so that it cannot be listed where harvester is missing."""
 _PKG_INFO = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
 
@@ -130,7 +130,7 @@ def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
             target.write(path, path.name)
         for top in sorted(folder.iterdir()):
             if top.name in packages or (top / "__init__.py").is_file():
-                for path in sorted(top.rglob("*")):
+                for path in (top, *sorted(top.rglob("*"))):  # folders too: one without __init__.py is found by its own
                     within = path.relative_to(folder)
                     if any(part.startswith((".", "__pycache__")) for part in within.parts):
                         continue

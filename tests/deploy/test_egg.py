@@ -116,7 +116,7 @@ def test_scrapy_refuses_to_run_another_harvester_than_the_deployed_one(egg: Path
     ran = subprocess.run(
         [sys.executable, "-c", script, str(egg)],
         cwd=egg.parent,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "SCRAPY_SETTINGS_MODULE": "harvester.settings"},
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "SCRAPY_SETTINGS_MODULE": SETTINGS},
         capture_output=True,
         text=True,
     )
@@ -127,6 +127,7 @@ def test_scrapy_refuses_to_run_another_harvester_than_the_deployed_one(egg: Path
 
 def test_what_the_build_says_is_shown_when_it_fails(copy_of_checkout: Callable[[], Path]) -> None:
     root = copy_of_checkout()
-    (root / "pyproject.toml").write_text("[project]\nname = 3\n")
+    entry_point = f'[project.entry-points.scrapy]\nsettings = "{SETTINGS}"\n'
+    (root / "pyproject.toml").write_text(f"[project]\nname = 3\n{entry_point}")
     with pytest.raises(UsageError, match=r"(?s)cannot be built.*invalid pyproject\.toml"):
         build_egg(root, SETTINGS)
