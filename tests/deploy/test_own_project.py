@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from csv import DictReader
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from harvester.exceptions import DeployError, UsageError
 from tests.deploy.conftest import Records, run_deploy
 from tests.deploy.jobs import run_of
 from tests.deploy.scrapyd import Scrapyd
+from tests.forking import run as run_command
+from tests.jobs.command import HARVESTER
 from tests.ports import free_port
 from tests.root import ROOT
 
@@ -130,7 +133,7 @@ def with_setup(folder: Path) -> Path:
 
 
 def test_jobs_of_a_project_of_ones_own_store_its_items_and_continue_after_a_cancel(
-    own_scrapyd: Scrapyd, shelf: Shelf, records: Records, tmp_path: Path
+    own_scrapyd: Scrapyd, shelf: Shelf, records: Records, variables: dict[str, str], tmp_path: Path
 ) -> None:
     ran = run_deploy(None, package(tmp_path, own_scrapyd.url))
     assert ran.returncode == 0, ran.stderr
@@ -151,6 +154,12 @@ def test_jobs_of_a_project_of_ones_own_store_its_items_and_continue_after_a_canc
     found = {item["page"]: item["label"] for item in records.shelves.find()}
     assert found == dict.fromkeys(range(1, PAGES + 1), "blue")
     assert [shelf.asked["/2"], shelf.asked["/3"]] == [1, 1], "it went on"
+    exported = run_command(
+        HARVESTER, "export", "shelves", "--to", "shelves.csv", cwd=tmp_path, env=os.environ | variables
+    )
+    assert exported.returncode == 0, exported.stderr
+    with (tmp_path / "shelves.csv").open() as file:
+        assert sorted(int(row["page"]) for row in DictReader(file)) == [*range(1, PAGES + 1)]
 
 
 @pytest.mark.slow
