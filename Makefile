@@ -48,7 +48,7 @@ types: $(SYNCED) ## Check types
 bench: $(SYNCED) ## Measure beside plain Scrapy and stock scrapy-redis
 	@$(RUN) python -m tests.bench
 
-compat: $(SYNCED) ## Run scrapy-redis's own tests against harvester (downloads its sdist)
+compat: $(SYNCED) ## Run Scrapy's and scrapy-redis's own tests against harvester (downloads their sdists)
 	@$(RUN) python -m tests.compat
 
 costly: $(SYNCED) ## Read bodies that cost much, and print what they cost

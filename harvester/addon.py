@@ -11,6 +11,7 @@ from typing import Any
 
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
+from scrapy.utils.reactor import is_reactor_installed
 
 from harvester.config import load_config, read_config
 
@@ -175,6 +176,10 @@ class Addon:
     def update_settings(self, settings: BaseSettings) -> None:
         """The rest, when those of the spider are known."""
         self.update_pre_crawler_settings(settings)
+        if is_reactor_installed():  # by a script, which chose the event loop; Scrapy refuses another one
+            settings.set("ASYNCIO_EVENT_LOOP", None, _PRIORITY)
+        if not settings["SPIDER_MIDDLEWARES_BASE"]:  # a project or spider that wants none of Scrapy's
+            settings.set("SPIDER_MIDDLEWARES_BASE", COMPONENTS["SPIDER_MIDDLEWARES"], _ABOVE_ALL)
         for name, replaced in REPLACED.items():
             _put_in_place(settings, name, replaced)
         if not settings.getbool("SPIDERMON_ENABLED"):  # of the project: harvester's monitors judge all the same

@@ -133,9 +133,11 @@ class Attempts:
         until = self._given_up_at(request, failed) if bound is None else inf
         again = self._next(request, verdict, bound)
         if again is None or again.meta[NOT_BEFORE] > until:
+            tries = request.meta.get(ATTEMPTS, 0) + 1
             if (retries if bound is None else bound != NEVER) and not request.meta.get("dont_retry"):
                 self._stats.inc_value("retry/max_reached")
-            self._end(failed, Final(verdict, request.meta.get(ATTEMPTS, 0) + 1))
+                logger.debug("Gave up retrying %s (failed %d times): %s", request, tries, verdict.reason)
+            self._end(failed, Final(verdict, tries))
             return None
         if again.meta[RETRY_REASON][2]:
             self._stats.inc_value("retry/count")
@@ -199,7 +201,7 @@ class Attempts:
         if other_way == NextTry.NONE or (other_way is None and (is_last or request.meta.get("dont_retry"))):
             return None
         is_counted = other_way != NextTry.FREE
-        logger.debug("%s from %s, try %d: %s", outcome, host, tries, verdict.reason)
+        logger.debug("Retrying %s (failed %d times): %s: %s", request, tries, outcome, verdict.reason)
         backoff_s = min(policy.backoff_s * 2 ** max(0, tries - 2 + is_counted), policy.most_backoff_s)
         backoff_s *= random.uniform(0.5, 1.0)
         again = request.replace(dont_filter=True, priority=request.priority + self._project.adjustment(request))

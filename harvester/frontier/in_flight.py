@@ -1,5 +1,6 @@
 """A lease in this worker's hands: what happened to its request, and the one fate that follows from it."""
 
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,8 +8,9 @@ from inspect import isawaitable
 from typing import Any
 
 from scrapy import Request
-from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.exceptions import CloseSpider, IgnoreRequest, ScrapyDeprecationWarning
 from scrapy.utils.misc import arg_to_iter
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from harvester.browser.render_options import forget_answer
@@ -149,6 +151,9 @@ class WatchedErrback:
         except BaseException as raised:
             self._raised(raised, error)
             raise
+        if isinstance(output, Deferred):
+            message = f"{self.errback} returned a Deferred. Returning Deferreds from spider errbacks is deprecated."
+            warnings.warn(message, ScrapyDeprecationWarning, stacklevel=2)  # as Scrapy, which is given a coroutine
         if hasattr(output, "__aiter__") or isawaitable(output):
             return self._watch_async(output, error)
         return output if isinstance(output, Failure) else self._watch(arg_to_iter(output), error)

@@ -5,6 +5,7 @@ from typing import Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotSupported
 
 from harvester.config import NO_CONTACT, Config, load_config
 from harvester.download.addresses import Refused, is_of_others, refuse_private, unusable
@@ -34,6 +35,9 @@ class AddressMiddleware:
         if (length := len(request.url)) > (most := self._config.max_url_bytes):
             raise AddressError(f"the address has {length:,} bytes; HARVESTER_MAX_URL_BYTES allows {most:,}")
         if fault := unusable(request.url):
+            scheme = request.url.partition(":")[0].lower()
+            if scheme not in ("http", "https"):  # as in Scrapy, whose exception errbacks know
+                raise NotSupported(f"Unsupported URL scheme {scheme[:100]!r}: {fault}")
             raise AddressError(fault)
         if refusal := refuse_private(request.url, self._config):
             raise Refused(refusal)

@@ -5,6 +5,8 @@ import json
 import os
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import scrapy.commands as scrapy_commands
 from scrapy.settings import Settings, default_settings
 from typer.main import get_command
 
-from harvester.addon import Addon
+from harvester.addon import COMPONENTS, Addon
 from harvester.cli.app import app
 from harvester.commands.alone import be_alone
 from tests.crawling import Answer, Site
@@ -230,3 +232,20 @@ async def test_a_new_spider_is_written_into_the_project_that_asks_for_it(scrapy:
     ran = await scrapy("genspider", "more", "example.org", leaves="more.py")
     assert ran.returncode == 0, ran.stderr
     assert not (ROOT / "harvester" / "spiders" / "more.py").exists()
+
+
+def test_a_script_keeps_the_event_loop_of_the_reactor_that_it_has_installed() -> None:
+    script = """
+from scrapy.utils.reactor import install_reactor
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+from scrapy.utils.test import get_crawler
+print(get_crawler(settings_dict={"ADDONS": {"harvester.Addon": 500}}).settings["SCHEDULER"])
+"""
+    ran = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "harvester.frontier.scheduler.Scheduler"), ran.stderr
+
+
+def test_a_project_without_spider_middlewares_of_scrapy_has_those_of_harvester() -> None:
+    settings = Settings({"ADDONS": {"harvester.Addon": 500}, "SPIDER_MIDDLEWARES_BASE": {}})
+    Addon().update_settings(settings)
+    assert settings["SPIDER_MIDDLEWARES_BASE"] == COMPONENTS["SPIDER_MIDDLEWARES"]

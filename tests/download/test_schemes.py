@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from scrapy import Request
+from scrapy.exceptions import NotSupported
 from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
@@ -58,9 +59,15 @@ async def test_what_is_no_web_address_is_invalid_at_once_and_nothing_is_read(tmp
 
 @pytest.mark.parametrize(
     "url",
-    ["http://a.example\\@127.0.0.1/", "http://a\t.example/", "http://a.example/\n", "HTTP:///x", "FILE:///etc/passwd"],
+    ["http://a.example\\@127.0.0.1/", "http://a\t.example/", "http://a.example/\n", "HTTP:///x"],
 )
 def test_an_address_that_is_sent_as_it_is_is_looked_at_as_it_is(url: str) -> None:
     request = Request("http://a.example/", meta={"verbatim_url": True}).replace(url=url)
     with pytest.raises(AddressError):
         AddressMiddleware(get_crawler(), Config(allow_private_hosts=True)).process_request(request)
+
+
+@pytest.mark.parametrize("url", ["FILE:///etc/passwd", "data:,a", "foo://bar"])
+def test_another_scheme_is_refused_by_the_exception_that_scrapy_raises(url: str) -> None:
+    with pytest.raises(NotSupported):
+        AddressMiddleware(get_crawler(), Config()).process_request(Request(url))
