@@ -1,7 +1,7 @@
-"""The Scrapy add-on that brings harvester into a project, by one line: `ADDONS = {"harvester.Addon": 500}`.
+"""The Scrapy add-on. One line brings harvester into a project: `ADDONS = {"harvester.Addon": 500}`.
 
-Scalar settings are set at Scrapy's priority for add-ons, so that those of the project, its spiders and `-s` win.
-Components go into the `_BASE` dictionaries, which Scrapy merges with those of the project.
+It sets single values at Scrapy's priority for add-ons, so that the project, its spiders and `-s` win. It puts
+components into the `_BASE` dictionaries, and Scrapy merges the project's own into them.
 """
 
 import logging
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
     "ASYNCIO_EVENT_LOOP": None if sys.platform == "win32" else "uvloop.Loop",  # default None: slower
     "HTTPX_HTTP2_ENABLED": True,  # default False; the handler of sites that want HTTP/2
-    "STATS_CLASS": "harvester.stats.Stats",  # default looks through the arguments of each call
+    "STATS_CLASS": "harvester.stats.Stats",  # default: slower, it searches the arguments in each call
     "STATS_DUMP": False,  # default True; the summary says it in words
     "LOG_LEVEL": "INFO",  # default DEBUG
     "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",  # default logs every page and item
@@ -56,10 +56,10 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
     },
     "DOWNLOADER_MIDDLEWARES": {
         "harvester.middlewares.cost.CostMiddleware": 85,  # the last on the way back: others read no whole page
-        "harvester.middlewares.addresses.AddressMiddleware": 90,  # before robots.txt of the host is asked for
+        "harvester.middlewares.addresses.AddressMiddleware": 90,  # before the host's robots.txt is fetched
         "harvester.middlewares.purged.PurgedMiddleware": 91,
         "harvester.middlewares.local.LocalMiddleware": 93,  # while this machine has a fault, others need not see them
-        "harvester.middlewares.breaker.BreakerMiddleware": 95,  # what is not to be sent need not go further
+        "harvester.middlewares.breaker.BreakerMiddleware": 95,  # requests to a closed site end here
         "harvester.middlewares.robots.RobotsMiddleware": 100,
         "harvester.middlewares.usage.UsageMiddleware": 110,  # the other way: sees pages only, all else failed before
         "harvester.middlewares.conditional.ConditionalMiddleware": 549,
@@ -83,7 +83,7 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
         "harvester.pipelines.files.RecordFilesPipeline": 400,
         "harvester.pipelines.postgres.PostgresPipeline": 450,  # only where HARVESTER_POSTGRES_URI is set
         "harvester.pipelines.mongo.MongoPipeline": 500,
-        "harvester.pipelines.items.ItemsPipeline": 1000,  # behind those of a project, which see items as they are
+        "harvester.pipelines.items.ItemsPipeline": 1000,  # last, so that a project's pipelines see plain items
     },
     "EXTENSIONS": {
         "harvester.frontier.record.FrontierRecord": 450,
@@ -144,14 +144,14 @@ _SUITES = [
     for what in ("MONITORS", "EXPRESSION_MONITORS")
 ]
 _LEAST_LEVELS = {
-    "scrapy.utils.log": logging.WARNING,  # versions, at every start
-    "scrapy.addons": logging.WARNING,  # which there are
-    "scrapy.middleware": logging.WARNING,  # every component that is on
-    "scrapy.crawler": logging.WARNING,  # every setting that differs
-    "scrapy.core.downloader.handlers._base_streaming": logging.ERROR,  # that aiohttp's handler is experimental
+    "scrapy.utils.log": logging.WARNING,  # it lists versions at every start
+    "scrapy.addons": logging.WARNING,  # it lists the add-ons
+    "scrapy.middleware": logging.WARNING,  # it lists every component
+    "scrapy.crawler": logging.WARNING,  # it lists every setting that differs
+    "scrapy.core.downloader.handlers._base_streaming": logging.ERROR,  # it calls aiohttp's handler experimental
 }
 _PRODUCT = re.compile(r"[A-Za-z_-]+")
-"""Of a User-Agent, by which a robots.txt addresses a crawler (RFC 9309)."""
+"""Matches the product token of a User-Agent. A robots.txt names crawlers by it (RFC 9309)."""
 
 
 class Addon:
@@ -159,8 +159,8 @@ class Addon:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """What the commands read already. Scrapy calls it before there is a crawler."""
-        config = read_config()  # whoever has these settings read only need not hear of misspelt ones
+        """Sets what commands read before a crawler exists."""
+        config = read_config()  # unlike load_config, it warns of nothing
         values = SETTINGS | {
             "USER_AGENT": config.user_agent,  # names us and a contact
             "DOWNLOAD_MAXSIZE": config.max_response_mb * 1024 * 1024,  # default 1 GiB
@@ -174,7 +174,7 @@ class Addon:
         _quieten(settings["LOG_LEVEL"] == "DEBUG")
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """The rest, when those of the spider are known."""
+        """Sets the rest, after the spider's custom_settings."""
         self.update_pre_crawler_settings(settings)
         if is_reactor_installed():  # by a script, which chose the event loop; Scrapy refuses another one
             settings.set("ASYNCIO_EVENT_LOOP", None, _PRIORITY)
@@ -182,7 +182,7 @@ class Addon:
             settings.set("SPIDER_MIDDLEWARES_BASE", COMPONENTS["SPIDER_MIDDLEWARES"], _ABOVE_ALL)
         for name, replaced in REPLACED.items():
             _put_in_place(settings, name, replaced)
-        if not settings.getbool("SPIDERMON_ENABLED"):  # of the project: harvester's monitors judge all the same
+        if not settings.getbool("SPIDERMON_ENABLED"):  # it concerns the project's monitors, not harvester's
             settings.setdict({**dict.fromkeys(_SUITES, ()), "SPIDERMON_PERIODIC_MONITORS": {}}, _ABOVE_ALL)
             settings.set("SPIDERMON_ENABLED", True, _ABOVE_ALL)
         agent = settings["USER_AGENT"]
@@ -196,7 +196,10 @@ def is_brought_into(settings: BaseSettings) -> bool:
 
 
 def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -> None:
-    """Has each component of harvester stand where the project put the one of Scrapy that it replaces."""
+    """Removes the Scrapy components that harvester replaces from a project's own dictionary.
+
+    A replacement is switched off where the project switched off the component, if it may be.
+    """
     given = settings.getdict(name)
     own = {load_object(component): component for component in given}
     for path, by in replaced.items():
@@ -209,7 +212,7 @@ def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -
 
 
 def _quieten(says_all: bool) -> None:
-    """Has Scrapy's loggers say only where all is wanted what nobody needs to read in each run."""
+    """Hides what Scrapy logs at every start, unless `says_all`."""
     for name in _LEAST_LEVELS:
         logger = logging.getLogger(name)
         (logger.removeFilter if says_all else logger.addFilter)(_is_wanted)  # Scrapy resets their levels

@@ -1,4 +1,4 @@
-"""The commands `harvester project`: bring harvester into a Scrapy project, and see what that means for its spiders."""
+"""The commands `harvester project`: add harvester to a Scrapy project, and check the project's spiders."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LINE = 'ADDONS = {"harvester.Addon": 500}'
 MORE = 'ADDONS = {**ADDONS, "harvester.Addon": 500}'
-"""The same for a project that has other add-ons."""
+"""The line for a project with other add-ons."""
 NOT_BROUGHT = (
     "harvester is not in this project: {path} has no harvester.Addon in ADDONS, and this would be plain Scrapy. Call"
     " `harvester project add`, which adds one line, or `scrapy crawl`."
@@ -24,7 +24,7 @@ project = typer.Typer(help="A Scrapy project of your own.", no_args_is_help=True
 
 @project.command("add")
 def add() -> None:
-    """Bring harvester into the Scrapy project of this folder: one line at the end of its settings."""
+    """Bring harvester into this folder's Scrapy project, by one line at the end of its settings."""
     from harvester.project import brought_settings, settings_file
 
     path = settings_file()
@@ -43,7 +43,7 @@ def add() -> None:
 
 @project.command("check")
 def check() -> None:
-    """Read all spiders, ask nobody, and say what is refused, what has no effect and what cannot be kept."""
+    """Read all spiders without network, and list refusals, settings without effect and requests that cannot be saved."""
     from harvester.project import brought_settings, loader_of, settings_file
     from harvester.spiders.checking import Kind, added, check_spider
 

@@ -1,7 +1,6 @@
-"""The commands that pyproject.toml names to Scrapy: harvester's in a project that has the add-on, else Scrapy's own.
+"""Entry points for Scrapy's commands. They choose harvester's where a project has the add-on, else Scrapy's own.
 
-Scrapy makes all of them before it knows which is called, in every project of the environment, so that this module
-loads little.
+Scrapy creates all of them at every start, in each project of the environment. So this module imports little.
 """
 
 import asyncio
@@ -78,12 +77,12 @@ class NoImport(ScrapyCommand):
 
 @cache
 def _prepared() -> bool:
-    """Returns whether the project has the add-on, when the process is made ready for its commands."""
+    """Returns True in a project with the add-on, and prepares the process for harvester's commands."""
     if not is_brought_into(get_project_settings()):
         return False
     try:
         check_imported()
-    except UsageError as error:  # Scrapyd shows what is printed here to whoever deploys
+    except UsageError as error:  # Scrapyd shows stderr to the user who deploys
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
     if sys.platform != "win32":

@@ -1,6 +1,6 @@
-"""What can be known of a project's spiders before they run: what is refused, what has no effect, what cannot be kept.
+"""Checks a project's spiders before they run: refusals, settings without effect, requests that cannot be saved.
 
-Nothing is asked for. Of callbacks and values only the source is read, so that what it makes at run time is not seen.
+It makes no requests. It reads callbacks and values from the source, and misses those that are made at run time.
 """
 
 import ast
@@ -19,21 +19,21 @@ from harvester.spiders import stock
 _CALLABLES = ("callback", "errback")
 _VALUES = ("meta", "cb_kwargs")
 _OPENED = ("open", "ItemLoader")
-"""Names of functions, or their ends, whose values no other process can have."""
+"""Functions whose results cannot be sent to another process. A name may end with one of these."""
 
 
 class Kind(StrEnum):
-    """Of a finding, the worst first."""
+    """The kinds of findings, the worst first."""
 
     REFUSED = "refused"
-    """No crawl of the spider begins."""
+    """The spider cannot crawl."""
     NOT_KEPT = "not kept"
-    """Such requests end with the process that made them; `harvester worker` and jobs refuse them."""
+    """The requests are lost when their process dies. `harvester worker` and jobs refuse them."""
     NO_EFFECT = "no effect"
 
 
 class Finding(NamedTuple):
-    """Something that whoever brings a project over should know."""
+    """A fact about a project that has the add-on."""
 
     kind: Kind
     where: str
@@ -42,7 +42,12 @@ class Finding(NamedTuple):
 
 
 def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Finding]:
-    """Yields what is to be known of a spider. `settings`: those of its project, with the add-on's."""
+    """Yields the findings for a spider.
+
+    Args:
+        settings: the project's settings, with the add-on's.
+        spider: the spider's class.
+    """
     given = settings.copy()
     spider.update_settings(given)
     for fault in stock.faults(given, spider):
@@ -53,18 +58,18 @@ def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Findi
 
 
 def added(settings: BaseSettings) -> dict[str, list[str]]:
-    """Setting -> the project's own components, which stand beside harvester's."""
+    """Returns a project's own components by the name of their setting."""
     given = {name: settings.getdict(name).items() for name in COMPONENTS}
     own = {name: [str(each) for each, order in components if order is not None] for name, components in given.items()}
     return {name: components for name, components in own.items() if components}
 
 
 def _check_source(spider: type[Spider]) -> Iterator[Finding]:
-    """Of the module in which its class stands."""
+    """Yields the findings in the spider's module."""
     try:
         path = inspect.getsourcefile(spider)
         tree = ast.parse(Path(path or "").read_text("utf-8"))
-    except (OSError, SyntaxError, TypeError, ValueError):  # it has no source here
+    except (OSError, SyntaxError, TypeError, ValueError):  # there is no source file
         return
     for function, call in _calls(tree):
         for argument in call.keywords:
@@ -79,7 +84,7 @@ def _check_source(spider: type[Spider]) -> Iterator[Finding]:
 
 
 def _calls(tree: ast.AST, function: ast.AST | None = None) -> Iterator[tuple[ast.AST | None, ast.Call]]:
-    """Each call, with the function in which it stands."""
+    """Yields each call and the function around it."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.Call):
             yield function, child
@@ -87,7 +92,7 @@ def _calls(tree: ast.AST, function: ast.AST | None = None) -> Iterator[tuple[ast
 
 
 def _nameless(value: ast.expr, function: ast.AST | None) -> str:
-    """What a callable is that cannot be found again by its name; empty when it can be."""
+    """Returns what kind of callable has no name of its own, or an empty text."""
     if isinstance(value, ast.Lambda):
         return "a lambda"
     inner: Iterable[ast.AST] = ast.walk(function) if function else ()
