@@ -43,7 +43,7 @@ def add() -> None:
 
 @project.command("check")
 def check() -> None:
-    """Read all spiders without network, and list refusals, settings without effect and requests that cannot be saved."""
+    """Read all spiders without network: list refusals, settings without effect and requests that cannot be saved."""
     from harvester.project import brought_settings, loader_of, settings_file
     from harvester.spiders.checking import Kind, added, check_spider
 
