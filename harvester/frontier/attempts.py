@@ -31,6 +31,7 @@ from harvester.meta import (
     UNREACHED_SINCE,
 )
 from harvester.outcomes import OK, Outcome, Verdict, classify_exception, classify_page, give_verdict
+from harvester.outcomes.classifier import UNKNOWN_STATUS
 from harvester.shutdown import pause
 from harvester.signals import NextTry, outcome_told
 from harvester.sites import load_sites, policy_of
@@ -43,6 +44,8 @@ OTHERS = "others"
 """What further hosts are counted as."""
 UNREACHED_S = 30.0
 """How long a spider that was written for Scrapy waits for a host that has no address or a closed port."""
+_READ_AS_IN_SCRAPY = (UNKNOWN_STATUS, "no-content")
+"""Rules for answers like 202 and 204, which are no pages. A project's callbacks read them, as in Scrapy."""
 _UNREACHED = (CannotResolveHostError, DownloadConnectionRefusedError)
 
 _made: WeakKeyDictionary[Crawler, "Attempts"] = WeakKeyDictionary()
@@ -160,7 +163,7 @@ class Attempts:
         if final is None or final.verdict.outcome is Outcome.OK:
             return False
         if 200 <= response.status < 300:
-            return True
+            return self._is_patient or final.verdict.rule not in _READ_AS_IN_SCRAPY
         if meta.get("handle_httpstatus_all"):
             return False
         if "handle_httpstatus_list" in meta:

@@ -23,8 +23,8 @@ MOST_ERROR = 64_000
 TAIL = 1024
 """Bytes in which the end of an HTML page stands."""
 
-LIKE_200 = (200, 201, 202, 203)
-"""Statuses of answers that callbacks read, as in Scrapy: what holds for 200 holds for them."""
+LIKE_200 = (200, 201, 203)
+"""Statuses of answers that are whole and as asked for: what holds for 200 holds for them."""
 CONDITIONS = ("If-None-Match", "If-Modified-Since")
 """Headers of a request for a page only if it changed."""
 

@@ -57,7 +57,7 @@ class Rule(RuleBase):
     """A rule on an answer."""
 
     status: tuple[Status, ...] = ()
-    """`404`, or `"5xx"`. 200 stands for 201, 202 and 203 too."""
+    """`404`, or `"5xx"`. 200 stands for 201 and 203 too."""
     header: tuple[Expression, ...] = ()
     """`name`, or `name: expression` that is searched in the header's value."""
     kind: tuple[Kind, ...] = ()

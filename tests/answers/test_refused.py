@@ -14,6 +14,13 @@ from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import verdict_of
 
 
+class Patient(Spider):
+    """A spider of harvester."""
+
+    name = "patient"
+    WAITS_OUT_FAULTS = True
+
+
 class Asks(Spider):
     name = "asks"
     handle_httpstatus_list = (404,)
@@ -31,6 +38,9 @@ class Asks(Spider):
         (404, Spider, {"HTTPERROR_ALLOWED_CODES": [404]}, {}, False),
         (404, Spider, {"HTTPERROR_ALLOW_ALL": True}, {}, False),
         (200, Spider, {}, {}, False),
+        (202, Spider, {}, {}, False),
+        (204, Spider, {}, {}, False),
+        (202, Patient, {}, {}, True),
         (200, Spider, {"HTTPERROR_ALLOW_ALL": True}, {"challenge": True}, True),
     ],
 )
@@ -51,4 +61,4 @@ async def test_an_answer_that_nobody_asks_for_is_refused(
     with pytest.raises(HttpError) as raised:
         middleware.process_spider_input(response)
     assert raised.value.response is response
-    assert verdict_of(raised.value).outcome == {200: "challenge", 404: "not_found", 410: "gone"}[status]
+    assert verdict_of(raised.value).outcome == {200: "challenge", 202: "invalid", 404: "not_found", 410: "gone"}[status]

@@ -604,7 +604,6 @@ CONTENTS = [
     Exchange(O.EMPTY, "no-content", 204, "", JSON, {"Content-Length": "20000"}, url=API),
     Exchange(O.EMPTY, "no-content", 205, "", None),
     Exchange(O.OK, "", 201, '{"id":1}', JSON),
-    Exchange(O.OK, "", 202, page("Parcels")),
     Exchange(O.OK, "", 203, page("Parcels")),
     said(O.INVALID, "error-in-a-200", 203, {"error": "Boom", "message": "no"}),
     Exchange(O.NETWORK, "cut-short", 201, '{"id":[1,2', JSON),
@@ -681,7 +680,10 @@ STATUSES = [
     xrpc(O.INVALID, "bad-request", 400, "InvalidRequest", "Incorrect HTTP method (POST) expected GET"),
     xrpc(O.INVALID, "bad-request", 400, "Error", "Invalid path: bad format"),
     Exchange(O.INVALID, "bad-request", 400),
-    *(Exchange(O.INVALID, "unknown-status", status) for status in (300, 302, 402, 409, 413, 414, 418, 422, 425, 431)),
+    *(
+        Exchange(O.INVALID, "unknown-status", status)
+        for status in (202, 300, 302, 402, 409, 413, 414, 418, 422, 425, 431)
+    ),
 ]
 
 EXCHANGES = [*PROXIES, *WALLS, *APIS, *PAGES, *PANELS, *CONTENTS, *STATUSES]
