@@ -13,7 +13,7 @@ from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
-from harvester.config import load_config, read_config
+from harvester.config import load_config
 
 _HANDLER = "harvester.download.handler.DispatchingHandler"
 
@@ -160,7 +160,7 @@ class Addon:
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
         """Sets what commands read before a crawler exists."""
-        config = read_config()  # unlike load_config, it warns of nothing
+        config = load_config()
         values = SETTINGS | {
             "USER_AGENT": config.user_agent,  # names us and a contact
             "DOWNLOAD_MAXSIZE": config.max_response_mb * 1024 * 1024,  # default 1 GiB

@@ -139,18 +139,23 @@ def doctor(
 ) -> None:
     """Check servers, browser, disk, clock and network, and say how to mend what is missing."""
     from harvester.cli import doctor as doctor_module  # imports inside commands keep shell completion quick
-    from harvester.config import read_config
+    from harvester.config import TOLD, read_config
     from harvester.download.addresses import unusable
 
     if site and (fault := unusable(site)):
         raise UsageError(f"--site: {site!r} cannot be asked: {fault}.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
+    was_told = TOLD in os.environ
+    os.environ[TOLD] = "1"  # a finding names misspelt settings; a warning would repeat it
     try:
         config = read_config()
         findings = doctor_module.examine(config, site or f"{config.bluesky_service.rstrip('/')}/xrpc/_health")
     except UsageError as error:
         findings = doctor_module.examine_without_settings(error)
+    finally:
+        if not was_told:
+            del os.environ[TOLD]
     for finding in findings:
         indented = finding.text.replace("\n", "\n" + " " * 24)
         console.print(Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}"))

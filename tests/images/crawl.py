@@ -20,6 +20,7 @@ from typing import Any, Self, TextIO
 from scrapy import Request, Spider
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Response
+from scrapy.settings import default_settings
 
 from harvester import settings
 from harvester.items import Batch, Provenance, Record
@@ -115,7 +116,8 @@ def main(path: Path) -> None:
     process = AsyncCrawlerProcess(
         {name: value for name, value in vars(settings).items() if name.isupper()}
         | {
-            "EXTENSIONS_BASE": {},
+            "EXTENSIONS_BASE": default_settings.EXTENSIONS_BASE,
+            "MEDIA_ALLOW_REDIRECTS": True,
             "SPIDERMON_ENABLED": False,
             "ROBOTSTXT_OBEY": False,
             "SCHEDULER": "scrapy.core.scheduler.Scheduler",

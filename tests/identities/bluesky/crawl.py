@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.http import Response
+from scrapy.settings import default_settings
 from twisted.python.failure import Failure
 
 from harvester import settings
@@ -63,6 +64,13 @@ def main(targets: list[str]) -> None:
     process = AsyncCrawlerProcess(
         {
             "ADDONS": settings.ADDONS,
+            "SCHEDULER": default_settings.SCHEDULER,
+            "LOG_LEVEL": default_settings.LOG_LEVEL,
+            "LOG_FORMATTER": default_settings.LOG_FORMATTER,
+            "DOWNLOAD_HANDLERS_BASE": default_settings.DOWNLOAD_HANDLERS_BASE,
+            "EXTENSIONS_BASE": default_settings.EXTENSIONS_BASE,
+            "ITEM_PIPELINES_BASE": {},
+            "SPIDER_MIDDLEWARES_BASE": {"harvester.middlewares.httperror.HttpErrorMiddleware": 50},
             "ROBOTSTXT_OBEY": False,
             "REMOTE_CONTROL_ENABLED": False,
             "TELNETCONSOLE_ENABLED": False,
