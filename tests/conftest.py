@@ -81,6 +81,7 @@ def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     load_config.cache_clear()
     load_sites.cache_clear()
     mask.forget()
+    os.environ.pop("SCRAPY_SETTINGS_MODULE", None)  # Scrapy sets it where a command is called in this process
 
 
 def _place_of_servers() -> str | None:

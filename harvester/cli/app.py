@@ -146,22 +146,25 @@ def doctor(
         raise UsageError(f"--site: {site!r} cannot be asked: {fault}.")
     console = Console(highlight=False, soft_wrap=True)
     failures = 0
-    was_told = TOLD in os.environ
-    os.environ[TOLD] = "1"  # a finding names misspelt settings; a warning would repeat it
     try:
         config = read_config()
         findings = doctor_module.examine(config, site or f"{config.bluesky_service.rstrip('/')}/xrpc/_health")
     except UsageError as error:
         findings = doctor_module.examine_without_settings(error)
+    was_told = TOLD in os.environ
+    os.environ[TOLD] = "1"  # a finding names misspelt settings; a warning would repeat it
+    try:
+        for finding in findings:
+            indented = finding.text.replace("\n", "\n" + " " * 24)
+            console.print(
+                Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}")
+            )
+            if finding.remedy:
+                console.print(Text(f"{'':23} to mend it: {finding.remedy}"))
+            failures += finding.level is doctor_module.Level.FAIL
     finally:
         if not was_told:
             del os.environ[TOLD]
-    for finding in findings:
-        indented = finding.text.replace("\n", "\n" + " " * 24)
-        console.print(Text.assemble((f"{finding.level:5} ", STYLES[finding.level]), f"{finding.subject:17} {indented}"))
-        if finding.remedy:
-            console.print(Text(f"{'':23} to mend it: {finding.remedy}"))
-        failures += finding.level is doctor_module.Level.FAIL
     raise typer.Exit(1 if failures else 0)
 
 

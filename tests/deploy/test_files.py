@@ -173,7 +173,8 @@ def test_what_became_of_a_job_is_told_as_the_page_shows(
     assert config.mongodb_uri
     monkeypatch.setenv("MONGODB_URI", config.mongodb_uri.get_secret_value())
     monkeypatch.setenv("HARVESTER_DATABASE", config.database)
-    (snippet,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    snippets = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    (snippet,) = [each for each in snippets if '"job": ' in each]
     (job,) = re.findall(r'"job": "(\w+)"', snippet)
     unopened = {"_id": "1", "job": job, "state": "failed", "finish_reason": "usage_error", "message": "no seeds"}
     ran = unopened | {"finish_reason": "finished", "failures": [{"monitor": "Refusals"}], "counts": {"post": 3}}
