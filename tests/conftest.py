@@ -77,11 +77,13 @@ def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A test may set variables through monkeypatch; the configuration made of them does not outlive it."""
     load_config.cache_clear()
     load_sites.cache_clear()
+    module = os.environ.get("SCRAPY_SETTINGS_MODULE")
     yield
     load_config.cache_clear()
     load_sites.cache_clear()
     mask.forget()
-    os.environ.pop("SCRAPY_SETTINGS_MODULE", None)  # Scrapy sets it where a command is called in this process
+    if module is None:
+        os.environ.pop("SCRAPY_SETTINGS_MODULE", None)  # Scrapy sets it where a command is called in this process
 
 
 def _place_of_servers() -> str | None:

@@ -63,8 +63,7 @@ async def test_all_pages_are_obtained_though_chromium_is_killed_and_replaced_on_
         done = await end(process, tmp_path)
     assert_all_there(done, 20)
     assert done.stats["harvester/browser/replaced/lost"] >= 1
-    assert done.stats["harvester/browser/replaced/pages"] >= 1
-    assert done.stats["harvester/browser/started"] >= 3
+    assert done.stats["harvester/browser/started"] >= 3  # whether the last one came to have pages is a matter of speed
     assert done.stats["playwright/page_count/max_concurrent"] <= 4
     assert done.stats.get("harvester/outcomes/navigation_failed", 0) == 0, "the tries were not spent"
 
