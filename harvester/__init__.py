@@ -6,7 +6,7 @@ __version__: str
 
 
 def __getattr__(name: str) -> Any:
-    """Loads what takes long only when it is asked for."""
+    """Imports slow modules at first use."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -131,12 +131,17 @@ def settings_file() -> "Path":
     return Path(found.origin)
 
 
-def brought_settings() -> "Settings | None":
-    """The project's settings, when it has the add-on. Raises UsageError when one of the two cannot be read."""
+def brought_settings() -> "Settings":
+    """Returns the settings of a project with the add-on. Raises UsageError without it, and when they cannot be read."""
     from harvester.addon import is_brought_into
 
     settings = project_settings()
-    return settings if is_brought_into(settings) else None
+    if not is_brought_into(settings):
+        raise UsageError(
+            f"harvester is not in this project: {settings_file()} has no harvester.Addon in ADDONS. Call `harvester"
+            " project add`, which adds one line; `scrapy crawl` crawls without harvester."
+        )
+    return settings
 
 
 def be_in_project() -> "tuple[Path, str, Mapping[str, str]]":

@@ -78,7 +78,10 @@ def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     load_config.cache_clear()
     load_sites.cache_clear()
     module = os.environ.get("SCRAPY_SETTINGS_MODULE")
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     yield
+    if signal.getsignal(signal.SIGTERM) is not on_sigterm:  # a command that ran in this process would end it later
+        signal.signal(signal.SIGTERM, on_sigterm)
     load_config.cache_clear()
     load_sites.cache_clear()
     mask.forget()

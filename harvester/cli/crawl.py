@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from harvester.cli.completing import spider_names
-from harvester.exceptions import UsageError
 
 
 def crawl_command(
@@ -31,7 +30,7 @@ SCRAPY_TOOLS = {
     "settings": "Print a setting of the project: --get NAME.",
     "bench": "Measure how fast Scrapy is here.",
 }
-"""Scrapy's own commands -> what they do."""
+"""Help texts by the name of a Scrapy command."""
 
 
 def scrapy_command() -> None:
@@ -45,15 +44,13 @@ def import_command() -> None:
 
 
 def _refuse_plain() -> None:
-    """Raises UsageError in a project that does not have the add-on, which would be crawled by Scrapy alone."""
+    """Raises UsageError in a project without the add-on. Plain Scrapy would crawl it."""
     from scrapy.utils.conf import closest_scrapy_cfg
 
     if closest_scrapy_cfg():
-        from harvester.cli.project import NOT_BROUGHT
-        from harvester.project import brought_settings, settings_file
+        from harvester.project import brought_settings
 
-        if brought_settings() is None:
-            raise UsageError(NOT_BROUGHT.format(path=settings_file()))
+        brought_settings()
 
 
 def _leave_to_scrapy() -> None:

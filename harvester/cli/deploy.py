@@ -26,19 +26,16 @@ def deploy_command(
     """Deploy the Scrapy project of this folder to a Scrapyd; a version that does not run there is removed again."""
     import asyncio
 
-    from harvester.cli.project import NOT_BROUGHT
-    from harvester.project import be_in_project, brought_settings, loader_of, settings_file
+    from harvester.project import be_in_project, brought_settings, loader_of
     from harvester.worker.egg import build_egg
     from harvester.worker.scrapyd import deploy, new_version  # imports inside commands keep shell completion quick
 
     config = load_config()
     folder, module, options = be_in_project()
     settings = brought_settings()
-    if settings is None:
-        raise UsageError(NOT_BROUGHT.format(path=settings_file()))
     modules = settings.getlist("SPIDER_MODULES")
     if not loader_of(settings).list():
-        raise UsageError(f"{folder} has no spider: there is none in SPIDER_MODULES, {modules}.")
+        raise UsageError(f"{folder} has no spiders: SPIDER_MODULES = {modules} names none.")
     package, dot, _ = module.partition(".")
     project = project or options.get("project") or (package if dot else settings["BOT_NAME"])
     print(f"The project of {folder}, with the settings {module}", flush=True)

@@ -14,21 +14,18 @@ if TYPE_CHECKING:
 LINE = 'ADDONS = {"harvester.Addon": 500}'
 MORE = 'ADDONS = {**ADDONS, "harvester.Addon": 500}'
 """The line for a project with other add-ons."""
-NOT_BROUGHT = (
-    "harvester is not in this project: {path} has no harvester.Addon in ADDONS, and this would be plain Scrapy. Call"
-    " `harvester project add`, which adds one line, or `scrapy crawl`."
-)
 
 project = typer.Typer(help="A Scrapy project of your own.", no_args_is_help=True)
 
 
 @project.command("add")
 def add() -> None:
-    """Bring harvester into this folder's Scrapy project, by one line at the end of its settings."""
-    from harvester.project import brought_settings, settings_file
+    """Add harvester to the Scrapy project in this folder. It appends one line to the settings."""
+    from harvester.addon import is_brought_into
+    from harvester.project import project_settings, settings_file
 
     path = settings_file()
-    if brought_settings():
+    if is_brought_into(project_settings()):
         print(f"harvester is in this project already: {path}")
         return
     try:
@@ -44,12 +41,10 @@ def add() -> None:
 @project.command("check")
 def check() -> None:
     """Read all spiders without network: list refusals, settings without effect and requests that cannot be saved."""
-    from harvester.project import brought_settings, loader_of, settings_file
+    from harvester.project import brought_settings, loader_of
     from harvester.spiders.checking import Kind, added, check_spider
 
     settings = brought_settings()
-    if settings is None:
-        raise UsageError(NOT_BROUGHT.format(path=settings_file()))
     loader = loader_of(settings)
     names = loader.list()
     found: dict[Finding, None] = {}

@@ -1,4 +1,4 @@
-"""Entry points for Scrapy's commands. They choose harvester's where a project has the add-on, else Scrapy's own.
+"""Entry points for Scrapy's commands. They choose harvester's in a project with the add-on, and Scrapy's elsewhere.
 
 Scrapy creates all of them at every start, in each project of the environment. So this module imports little.
 """

@@ -40,7 +40,7 @@ class Command(ScrapyCrawl):
         opts.spargs = [argument for argument in opts.spargs if argument != "help"]
         try:
             Addon.update_pre_crawler_settings(self.settings)  # -o is checked against its formats
-        except HarvesterError as error:  # of the configuration, which says where runs are written down
+        except HarvesterError as error:  # the configuration is bad, so the run cannot be recorded
             print(error, file=sys.stderr)
             sys.exit(error.exit_code)
         super().process_options(args, opts)

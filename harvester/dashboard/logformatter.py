@@ -19,8 +19,7 @@ from harvester.masking import mask
 from harvester.shutdown import RunEnding
 
 _ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware", "scrapy.spidermiddlewares.httperror")
-"""Loggers that list settings and components at every start, and each answer that is no page; only their warnings are of
-use."""
+"""Loggers that list settings and components at every start, and refused answers. Only their warnings are shown."""
 
 _REPETITIVE = (
     "scrapy.core.downloader.handlers._base_streaming",
@@ -28,7 +27,7 @@ _REPETITIVE = (
     "py.warnings",
 )
 _KNOWN = ("is experimental", "found no scrapy.spidermiddlewares.referer", "Spider.log() is deprecated", "[Spidermon]")
-"""What is said in every run: of choices that settings.py explains, and by Spidermon, whose verdict monitors/ logs."""
+"""What is said in every run: of choices that addon.py explains, and by Spidermon, whose verdict monitors/ logs."""
 
 _NOT_FETCHED = "Could not fetch %(what)s: %(why)s"
 _LONGEST_MESSAGE = 300
@@ -88,7 +87,7 @@ class QuietLogFormatter(LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        # What the outcomes tell of is counted, and its dead letter says why.
+        # The outcomes have counted it, and its dead letter gives the reason.
         level = logging.DEBUG if hasattr(failure.value, "verdict") else logging.ERROR
         return _line(level, _NOT_FETCHED, what=_address(request), why=_error(failure))
 
@@ -108,7 +107,7 @@ def _line(level: int, message: str, **args: str) -> LogFormatterResult:
 
 
 def _as_scrapy(result: LogFormatterResult) -> LogFormatterResult:
-    """What Scrapy logs, without passwords."""
+    """Returns Scrapy's log line without passwords."""
     args = result["args"]
     assert isinstance(args, dict)
     return {**result, "args": {name: without_userinfo(mask(str(value))) for name, value in args.items()}}

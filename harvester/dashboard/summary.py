@@ -157,7 +157,7 @@ def summarise(stats: Stats, places: Places, command: str) -> Summary:
 
 
 def _goes_on(stats: Stats) -> bool:
-    """Whether the same command would go on with what is left."""
+    """Returns whether the same command continues the crawl."""
     if closed_as_asked(stats):
         return bool(stats.get(LEFT, True))
     return not {stats.get("finish_reason"), stats.get(ENDED_BY)}.intersection(NOT_CONTINUED)

@@ -254,7 +254,7 @@ class Here:
 
 
 def waits_out_faults(crawler: Crawler) -> bool:
-    """Whether its spider waits for hosts that cannot be reached, as harvester's own do. Those of Scrapy do not."""
+    """Returns whether the crawler's spider waits for unreachable hosts. Harvester's spiders do, Scrapy's do not."""
     return bool(getattr(crawler.spider, "WAITS_OUT_FAULTS", False))
 
 

@@ -79,7 +79,8 @@ _NEEDED = {
 
 def lacks(settings: BaseSettings) -> str:
     """A sentence when the scheduler is on and what it needs is not; else empty."""
-    missing = [name for name, needed in _NEEDED.items() if needed not in _components(settings, name)]
+    components = settings.get_component_priority_dict_with_base
+    missing = [name for name, needed in _NEEDED.items() if needed not in components(name)]
     if not missing:
         return ""
     return (
@@ -87,10 +88,6 @@ def lacks(settings: BaseSettings) -> str:
         ' request would be known to be done. Put `ADDONS = {"harvester.Addon": 500}` into settings.py, and remove'
         f" SCHEDULER and {' and '.join(f'{name}_BASE' for name in missing)} from it."
     )
-
-
-def _components(settings: BaseSettings, name: str) -> BaseSettings:
-    return settings.get_component_priority_dict_with_base(name)
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]

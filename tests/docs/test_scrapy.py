@@ -50,7 +50,6 @@ SHOP = """
 import json
 import os
 
-from harvester.addon import Addon
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.linkextractors import LinkExtractor

@@ -33,7 +33,7 @@ async def asked(street: Street, folder: Path, *urls: str) -> Crawled:
     """What comes of these addresses."""
     sites = street.register(folder / "sites", {name: HTTP2 for name in street.plans if name != "unregistered"})
     (sites / "nobody.toml").write_text('[nobody]\nhosts = ["nobody.invalid"]\n' + HTTP2.replace("[.", "[nobody."))
-    settings = {"DOWNLOAD_TIMEOUT": 1, **FEW_TRIES}
+    settings = {"DOWNLOAD_TIMEOUT": 5, **FEW_TRIES}
     variables = {"sites_dir": str(sites), "requests_per_second": "0", "max_response_mb": "1"}
     return await crawl(Plan(list(urls), settings=settings), folder, **variables)
 
