@@ -78,6 +78,16 @@ OWNER = pairs("Owner", ("Owner", "DOE JOHN"))
             ],
             "PO BOX 45, ATLANTA, GA 30301",
         ),
+        (
+            [
+                ("Owner 1", "DOE JOHN"),
+                ("Owner 2", "ROE JANE"),
+                ("Address", "12 OAK RD"),
+                ("", "APT 3"),
+                ("City State Zip", "OXFORD OH 45056"),
+            ],
+            "12 OAK RD, APT 3, OXFORD OH 45056",
+        ),
     ],
 )
 def test_what_stands_below_an_owners_address_is_its_city(owner: list[tuple[str, str]], mailing: str) -> None:
@@ -158,6 +168,90 @@ def test_a_lone_line_of_values_without_a_year_is_that_of_the_page() -> None:
     )
     (value,) = of_kind(found(LOT, OWNER, of_now, several), Assessment)
     assert (value.tax_year, value.appraised_value, value.assessed_value) == (2026, 153210, 9000)
+
+
+def test_values_below_a_title_with_a_year_are_those_of_that_year() -> None:
+    old, new = (
+        pairs(f"{year} Values", ("Land", land), ("Building", "2,000"), ("Total", total))
+        for year, land, total in (("2024", "1,000", "3,000"), ("2025", "4,000", "6,000"))
+    )
+    for sections in ((old, new), (new, old)):
+        rows = found(LOT, OWNER, *sections)
+        shown = {each.roll: (each.land_value, each.total_value) for each in of_kind(rows, Assessment)}
+        assert shown == {"2024": (1000, 3000), "2025": (4000, 6000)}
+        assert of_kind(rows, Property)[0].tax_year == 2025
+
+
+def test_values_of_the_year_before_are_not_those_of_the_page() -> None:
+    before = pairs("Prior Year Values", ("Land", "1,000"), ("Total", "3,000"))
+    (now, then) = of_kind(found(LOT, OWNER, before, pairs("Values", ("Total", "6,000"))), Assessment)
+    assert (now.roll, now.total_value, now.land_value) == ("2026", 6000, None)
+    assert (then.roll, then.total_value) == ("undated", 3000)
+
+
+def test_of_two_amounts_of_one_meaning_in_two_sections_neither_is_taken() -> None:
+    sections = (pairs("Values", ("Total", "6,000"), ("Land", "9")), pairs("Summary of Value", ("Total", "5,000")))
+    (value,) = of_kind(found(LOT, OWNER, *sections), Assessment)
+    assert (value.total_value, value.land_value) == (None, 9)
+    assert value.unread["total_value"].startswith("6000 and 5000")
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        (["", "35%", "100%"], (["Land", "7,000", "20,000"], ["Improvements", "35,000", "100,000"], ["CAUV", "0", "0"])),
+        (["", "Assessed", "Market"], (["Land", "7,000", "20,000"], ["Building", "35,000", "100,000"])),
+    ],
+)
+def test_bases_above_parts_are_told_by_their_names_alone(header: list[str], rows: tuple[list[str], ...]) -> None:
+    (value,) = of_kind(found(LOT, OWNER, grid("Values", header, *rows, ["Total", "42,000", "120,000"])), Assessment)
+    assert (value.market_value, value.market_land_value, value.market_improvement_value) == (120000, 20000, 100000)
+    assert (value.assessed_value, value.assessed_land_value, value.assessed_improvement_value) == (42000, 7000, 35000)
+
+
+def test_rows_that_are_a_basis_each_are_read_on_it() -> None:
+    parts = ["Land", "Improvement", "Total"]
+    market, assessed = ["20,000", "100,000", "120,000"], ["7,000", "35,000", "42,000"]
+    of_page = grid("Values", ["", *parts], ["Appraised", *market], ["Assessed (35%)", *assessed])
+    of_year = grid("Values", ["Year", "Type", *parts], ["2025", "100%", *market], ["2025", "Assessed Value", *assessed])
+    for table, year in ((of_page, 2026), (of_year, 2025)):
+        (value,) = of_kind(found(LOT, OWNER, table), Assessment)
+        assert (value.tax_year, value.market_value, value.assessed_value) == (year, 120000, 42000)
+        assert (value.market_land_value, value.assessed_improvement_value) == (20000, 35000)
+
+
+def test_a_sum_below_years_is_no_assessment() -> None:
+    header = ["Year", "Land", "Total"]
+    table = grid("Values", header, ["2025", "1,000", "3,000"], ["2024", "1,000", "2,000"], ["Total", "2,000", "5,000"])
+    assert [each.roll for each in of_kind(found(LOT, OWNER, table), Assessment)] == ["2025", "2024"]
+
+
+def test_the_address_of_owners_in_rows_is_that_of_the_first() -> None:
+    header = ["Owner", "Percent", "Address", "City", "State", "Zip"]
+    rows = (["DOE JOHN", "50", "12 OAK RD", "ATLANTA", "GA", "30301"], ["ROE JANE", "50", "9 ELM", "MACON", "GA", "3"])
+    (parcel,) = of_kind(found(LOT, grid("Owners", header, *rows)), Property)
+    assert parcel.owner_names == ("DOE JOHN", "ROE JANE")
+    assert parcel.mailing_address == "12 OAK RD, ATLANTA, GA 30301"
+
+
+def test_a_table_of_the_mailing_address_is_read() -> None:
+    mail = grid(
+        "Mailing", ["Name", "Mailing Address", "City, State, Zip"], ["DOE JOHN", "PO BOX 45", "DAYTON, OH 45402"]
+    )
+    (parcel,) = of_kind(found(LOT, grid("Owner", ["Name"], ["DOE JOHN"]), mail), Property)
+    assert (parcel.owner_names, parcel.mailing_address) == (("DOE JOHN",), "PO BOX 45, DAYTON, OH 45402")
+
+
+def test_book_and_page_of_a_sale_stand_in_one_column() -> None:
+    header = ["Sale Date", "Sale Price", "Book and Page"]
+    (sale,) = of_kind(found(LOT, OWNER, grid("Sales History", header, ["05/15/2012", "$1", "5838-02263"])), Sale)
+    assert (sale.book, sale.page) == ("5838", "02263")
+
+
+def test_what_a_cell_hides_is_no_part_of_what_it_says() -> None:
+    hidden = 'DOE JOHN<span style="display: none">SEE FILE 9</span>'
+    (parcel,) = of_kind(found(LOT, pairs("Owner", ("Owner", hidden))), Property)
+    assert parcel.owner_names == ("DOE JOHN",)
 
 
 def test_the_year_is_that_of_the_values_where_each_has_one_and_else_that_of_the_form() -> None:

@@ -88,7 +88,10 @@ def absolute(url: str, address: str) -> str:
 
 
 def lines_of(element: HtmlElement) -> list[str]:
-    """What it says, line by line. Blanks within a line stay as they are: some parcels' numbers have several."""
+    """What it says, line by line, without what it hides.
+
+    Blanks within a line stay as they are: some parcels' numbers have several.
+    """
     if len(element) or element.tag in _SILENT:
         lines = "".join(_texts(element)).split(_LINE)
     else:
@@ -156,7 +159,7 @@ def _texts(element: HtmlElement) -> Iterator[str]:
             yield (each.tail or "") if each is not element else ""
         elif each.tag == "br":
             yield _LINE
-        elif each.tag in _SILENT:
+        elif each.tag in _SILENT or (each is not element and _is_hidden(each.get("style") or "")):
             walk.skip_subtree()
         else:
             yield _LINE if each.tag in _BLOCKS else ""

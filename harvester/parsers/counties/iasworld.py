@@ -22,9 +22,9 @@ from harvester.parsers.counties.html import (
     read_page,
     text_of,
 )
-from harvester.parsers.counties.labels import plain
+from harvester.parsers.counties.labels import OWNERS, plain
 from harvester.parsers.counties.pages import shown_of_all
-from harvester.parsers.counties.sections import ParcelPage, Section, dated_year
+from harvester.parsers.counties.sections import ParcelPage, Section, dated_year, split_deeds
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "parcel": ("inpParid",),
@@ -48,6 +48,7 @@ _PLACES = ("CITYSTATEZIP", "CITYSTATEZIPCODE", "CITYSTATEANDZIP", "CITYANDZIPCOD
 _place = re.compile(r"(.*?[A-Za-z])\.?,?(?:\s+(?:[A-Z]{2}),?)?\s+(\d{5}(?:[- ]?\d{4})?)").fullmatch
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_of_owners = re.compile(r"(?!.*(?:history|previous|prior|former)).*\bowners?\b", re.IGNORECASE).match
+_is_mailing = re.compile(r"mailing(?: address(?:es)?| information)?", re.IGNORECASE).fullmatch
 _is_of_place = re.compile(r"(?!.*\b(?:mail|owner|e-?mail)).*\b(?:address|situs|location)\b", re.IGNORECASE).match
 _is_of_house = re.compile(r"\d+\w?\s+.*[A-Za-z]{2}").match
 _is_of_mail = re.compile("mail|owner|taxpayer|alternate|billing|tax", re.IGNORECASE).search
@@ -276,17 +277,26 @@ def _section(table: HtmlElement) -> Section | None:
                 section.rows.append(found)
         else:
             _add_pairs(section, cells)
-    if _is_of_owners(section.title):
+    if _is_of_owners(section.title) or _is_mailing(section.title):
         _turn(section)
     _split_places(section)
-    return section if section.pairs or section.rows or section.header else None
+    return split_deeds(section) if section.pairs or section.rows or section.header else None
 
 
 def _turn(section: Section) -> None:
-    """Makes labels at the side of those above the lines of owners: `Current Owner`, `Co-Owner`, `Mailing Address`."""
+    """Makes labels at the side of those above the lines of owners: `Current Owner`, `Co-Owner`, `Mailing Address`.
+
+    An address is that of the first owner, if each has one: his lines end where another name stands.
+    """
+    names = [at for at, label in enumerate(section.header) if plain(label) in ("NAME", "NAMES", *OWNERS)]
+    of_first = [row for row in section.rows if row]
+    for number, row in enumerate(of_first[1:], 1):
+        if any(at < len(row) and row[at] for at in names) and any(row[at] for at in range(len(row)) if at not in names):
+            of_first = of_first[:number]
+            break
     for at, label in enumerate(section.header):
-        lines = dict.fromkeys(row[at] for row in section.rows if at < len(row) and row[at])
-        section.pairs.append((label, list(lines)))
+        rows = section.rows if at in names else of_first
+        section.pairs.append((label, list(dict.fromkeys(row[at] for row in rows if at < len(row) and row[at]))))
     section.header, section.rows = [], []
 
 

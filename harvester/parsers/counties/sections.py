@@ -5,7 +5,7 @@ by their place. What is not known stays with the property.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -87,7 +87,17 @@ _PERCENT = {
     "BUILDING35": "ASSESSEDIMPROVEMENTVALUE",
     "ASSESSEDTOTAL35": "ASSESSEDVALUE",
     "TOTALVALUE35": "ASSESSEDVALUE",
+    "100": "MARKETVALUE",
+    "35": "ASSESSEDVALUE",
 }
+_BASES: tuple[tuple[Callable[[str], re.Match[str] | None], Mapping[str, str]], ...] = tuple(
+    (re.compile(rf"(?:total )?(?:{words})(?: values?)?(?: ?\(?\d+ ?%\)?)?", re.IGNORECASE).fullmatch, meant)
+    for words, meant in (
+        (r"(?:fair )?market|appraised|actual|full|just|100\s*%", _MARKET),
+        (r"assessed|35\s*%", _ASSESSED),
+    )
+)
+"""A cell that says of which basis its row is -> what the labels above the row mean."""
 _OF_LAND = {
     "MARKETVALUE": "MARKETLANDVALUE",
     "APPRAISEDVALUE": "MARKETLANDVALUE",
@@ -177,6 +187,7 @@ _is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECA
 _is_of_sales = re.compile(
     "sale|transfer|conveyance|deed history|owner(ship)? history|(previous|prior|former) owner", re.IGNORECASE
 ).search
+_is_of_before = re.compile(r"\b(?:prior|previous)\b|\blast year", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
 _book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
@@ -238,17 +249,22 @@ def newest_year(sections: Iterable[Section]) -> int:
         for row in section.rows if years else ():
             if any(values.money(row[at]) is not None for at in amounts if at < len(row)):
                 found.append(values.year(row[years[0]]) or 0)
+        if (year := _year(section.title)) and any(_amounts_beside(section)):
+            found.append(int(year[0]))
     return max(found)
 
 
 def dated_year(sections: Sequence[Section]) -> int:
     """The newest year of tables of values, where no amount stands elsewhere; 0 when it is not known by that."""
-    undated = (
-        values.money(" ".join(lines)) is not None and _meaning(section, label).label in _VALUES
-        for section in sections
-        for label, lines in section.pairs
-    )
+    undated = (any(_amounts_beside(section)) for section in sections if not _year(section.title))
     return 0 if any(undated) else newest_year(sections)
+
+
+def _amounts_beside(section: Section) -> Iterator[str]:
+    """Yields the labels at the side of a section that have an amount beside them."""
+    for label, lines in section.pairs:
+        if values.money(" ".join(lines)) is not None and _meaning(section, label).label in _VALUES:
+            yield label
 
 
 def signature(page: ParcelPage) -> Signature:
@@ -279,6 +295,7 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     raw = _encode(page)
     page = _with_synonyms(replace(page, sections=list(map(_with_places, page.sections))), source.synonyms)
     page = _with_owners(page)
+    page = replace(page, sections=[each for section in page.sections for each in _of_its_year(section, page.tax_year)])
     found = _at_sides(page, source, provenance, raw)
     if found.rejects:
         return found
@@ -286,12 +303,13 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     unread: dict[str, str] = {}
     left: dict[str, UnreadLabel] = {}
     at_sides = next((record.tax_year for record in found.records if isinstance(record, Assessment)), None)
+    shown: set[Label] = set()
     for section in page.sections:
         lines = list(_above(section, page))
         if lines:
             _forget(found, section.title, section.header)
         pairs = [(label, " ".join(said), _meaning(section, label)) for label, said in section.pairs]
-        for row in (*lines, *_repeated(section, pairs, at_sides, page)):
+        for row in (*lines, *_repeated(section, pairs, at_sides, page, shown)):
             part = layout_of(tuple(row.columns), source)
             rows = Rows()
             is_transfer = bool(_is_of_sales(section.title))
@@ -312,6 +330,20 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         bills = []
     found.records = [*_merged(found.records), *bills]
     return contract.explain(found)
+
+
+def _of_its_year(section: Section, year: int) -> Iterator[Section]:
+    """Yields a section; one whose title names another year than the page, or the one before, with its amounts in a row.
+
+    Beside the labels of other sections they would be taken for those of the page's year.
+    """
+    named = _year(section.title)
+    dated = [*_amounts_beside(section)] if _is_of_values(section) else []
+    if dated and (_is_of_before(section.title) if named is None else int(named[0]) != year):
+        amounts = {label: " ".join(lines) for label, lines in reversed(section.pairs) if label in dated}
+        yield replace(section, pairs=[], header=[*amounts], rows=[[*amounts.values()]])
+        section = replace(section, pairs=[pair for pair in section.pairs if pair[0] not in amounts])
+    yield section
 
 
 def _with_owners(page: ParcelPage) -> ParcelPage:
@@ -358,6 +390,8 @@ def _with_places(section: Section) -> Section:
         for name, meant in _OWNERS_PLACE.items()
         if name in shown
     }
+    if "MAILINGADDRESS" in known.values() and "ADDRESS" in shown:
+        known[shown["ADDRESS"]] = "MAILINGADDRESS"
     return replace(section, means={**known, **section.means}) if known else section
 
 
@@ -449,8 +483,10 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
     sections: dict[str, int] = {}
     """What is made of lines -> the section that these are taken from."""
     for number, section in enumerate(page.sections):
-        for label, lines in section.pairs:
-            meaning = _meaning(section, label)
+        said = [(label, " ".join(lines), _meaning(section, label)) for label, lines in section.pairs]
+        kept = _without_zeros(said)
+        for (label, lines), each in zip(section.pairs, said, strict=True):
+            meaning = each[2] if each in kept else _UNKNOWN
             if meaning.label in _SIZES and _is_in_acres(" ".join(lines)):
                 meaning = Label("ACRES")
             if not lines or (meaning.label in labels.PARCEL_ID and lines == [page.parcel_id]):
@@ -479,39 +515,53 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
     """The lines of a section with its labels above that are a sale each, or the values of a year."""
     if not section.rows or not (_is_of_sales(section.title) or _is_of_values(section)):
         return
-    meanings = [_meaning(section, label) for label in section.header]
+    meanings = of_header = [_meaning(section, label) for label in section.header]
     has_year = any(meaning.label in labels.PROPERTY["tax_year"] for meaning in meanings)
+    is_of_values = not _is_of_sales(section.title)
     is_only = len(section.rows) == 1 and meanings[:1] and meanings[0].label in _VALUES
-    if not has_year and not _is_of_sales(section.title):
+    bases = _bases_of(section) if is_of_values else []
+    if not has_year and is_of_values and not bases:
         yield from _parts_below(section, meanings, page)
-    for row in section.rows:
-        if not has_year and not _is_of_sales(section.title) and not is_only and not _is_total(row[0]):
+    for number, row in enumerate(section.rows):
+        if not has_year and is_of_values and not is_only and not bases and not _is_total(row[0]):
             continue  # parts of the total
+        if has_year and is_of_values and len(section.rows) > 1 and _is_sum_of_years(row, meanings):
+            continue
+        if bases:
+            meanings = [
+                _on_basis(label, bases[number], own) for label, own in zip(section.header, of_header, strict=True)
+            ]
         cells: dict[str, Any] = {page.id_label: page.parcel_id}
         columns = [Column(page.id_label, meaning=_PARCEL_ID)]
-        said = [(*cell, meaning) for cell, meaning in zip(_named_cells(section.header, row), meanings, strict=False)]
+        said = _without_zeros(
+            (*cell, meaning) for cell, meaning in zip(_named_cells(section.header, row), meanings, strict=False)
+        )
         for label, value, meaning in said:
             name = f"{section.title}: {label}"
             if name not in cells:
                 columns.append(Column(name, meaning=meaning))
                 cells[name] = value
-        year = _year(section.title)
-        if not has_year and (year or page.tax_year):
+        if not has_year and (year := _year_of(section.title, page)):
             columns.append(Column("year", meaning=Label("TAXYEAR")))
-            cells["year"] = year[0] if year else str(page.tax_year)
+            cells["year"] = year
         yield _Line(columns, cells)
         named = next((value for _, value, meaning in said if meaning.label in labels.PROPERTY["tax_year"]), None)
         yield from _repeated(section, said, values.year(named or cells.get("year")), page)
 
 
 def _repeated(
-    section: Section, said: Iterable[tuple[str, str, Label]], year: int | None, page: ParcelPage
+    section: Section,
+    said: Iterable[tuple[str, str, Label]],
+    year: int | None,
+    page: ParcelPage,
+    shown: set[Label] | None = None,
 ) -> Iterator[_Line]:
     """Each further amount of what another label says, too: where they differ, neither is taken.
 
     A page that has buildings and improvements shows two parts of what is improved. An amount of 0 adds nothing.
+    `shown`: what the labels of the sections above say already.
     """
-    known: set[Label] = set()
+    known = shown if shown is not None else set()
     for label, value, meaning in said:
         if meaning in known and values.money(value):
             name = f"{section.title}: {label}"
@@ -541,11 +591,49 @@ def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) 
                     columns.append(Column(name, meaning=Label(known[meaning.label])))
                     cells[name] = value
     if len(columns) > 1:
-        year = _year(section.title)
-        if year or page.tax_year:
+        if year := _year_of(section.title, page):
             columns.append(Column("year", meaning=Label("TAXYEAR")))
-            cells["year"] = year[0] if year else str(page.tax_year)
+            cells["year"] = year
         yield _Line(columns, cells)
+
+
+def _without_zeros(said: Iterable[tuple[str, str, Label]]) -> list[tuple[str, str, Label]]:
+    """What labels say, without a 0 where another label says the same part of the value: dwellings beside buildings."""
+    said = list(said)
+    known = {meaning for _, value, meaning in said if meaning.label in _VALUES and values.money(value)}
+    return [each for each in said if each[2] not in known or values.money(each[1]) != 0]
+
+
+def _year_of(title: str, page: ParcelPage) -> str:
+    """The year of a section that has none in its rows: that of its title, else of the page; empty: nobody knows it."""
+    if named := _year(title):
+        return named[0]
+    return str(page.tax_year) if page.tax_year and not _is_of_before(title) else ""
+
+
+def _bases_of(section: Section) -> list[Mapping[str, str]]:
+    """What the labels above mean in each row, where the same cell of all rows names its basis; else empty.
+
+    Two rows that differ in nothing but amounts would be two amounts of one value.
+    """
+    for at in range(len(section.header)):
+        cells = [row[at] for row in section.rows if at < len(row)]
+        found = [next((meant for is_basis, meant in _BASES if is_basis(cell.strip())), {}) for cell in cells]
+        if len(cells) == len(section.rows) and all(found):
+            return found
+    return []
+
+
+def _on_basis(label: str, meant: Mapping[str, str], own: Label) -> Label:
+    """What a label above a row of one basis means there."""
+    of_part = meant.get(labels.plain(label))
+    return Label(of_part) if of_part else own if own.label not in _VALUES else _UNKNOWN
+
+
+def _is_sum_of_years(row: Sequence[str], meanings: Sequence[Label]) -> bool:
+    """True for a row of a table with years that has something else where its year should stand, as `Total`."""
+    shown = [text for text, meaning in zip(row, meanings, strict=False) if meaning.label in labels.PROPERTY["tax_year"]]
+    return any(map(str.strip, shown)) and not any(map(values.year, shown))
 
 
 def _is_of_values(section: Section) -> bool:
@@ -574,6 +662,8 @@ def _meaning(section: Section, label: str) -> Label:
 def _meaning_below(title: str, label: str) -> Label:
     """The same of its words alone: most pages of a site have the same."""
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
+    if (building := found.label.replace("DWELLING", "BUILDING")) in _VALUES:
+        found = Label(building, found.number)
     if found.label in _VALUES and is_of_parts(title) and not _is_value_section(title):
         return Label(f"{labels.plain(title)}{found.label}", found.number)
     for words, meant in _MEANINGS:
