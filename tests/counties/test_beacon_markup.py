@@ -191,6 +191,37 @@ COLUMNS = [
 ]
 
 
+def test_a_footnote_below_a_value_is_no_part_of_it() -> None:
+    note = "*The Description above is not to be used on legal documents."
+    body = report(("Owner", ALL_OWNERS), parcel=(*PARCEL, ("Brief Tax Description*", "LOT 7"), ("", note)))
+    assert parcel(body).legal_description == "LOT 7"
+
+
+def test_the_address_below_an_owner_behind_a_taxpayer_is_the_owners() -> None:
+    owners = (
+        "<div><strong>Primary Taxpayer</strong><br><span>ROE BANK</span></div><div><strong>Fee Owner</strong><br>"
+        '<span id="a_sprFeeOwnerName1_lblSearch">DOE JANE</span><br><span id="a_lblAddress1">22 LAKE RD</span><br>'
+        '<span id="a_lblCityStZip">BRAINERD MN 56401</span></div>'
+    )
+    found = parcel(report(("Owner", owners)))
+    assert (found.owner_names, found.mailing_address) == (("DOE JANE",), "22 LAKE RD, BRAINERD MN 56401")
+
+
+def test_dwellings_are_what_is_improved_where_there_are_no_other_buildings() -> None:
+    def worth(building: str, dwelling: str) -> Assessment:
+        amounts = ["$40,000", building, dwelling, "$240,000"]
+        names = ["Assessed Land Value", "Assessed Building Value", "Assessed Dwelling Value", "Gross Assessed Value"]
+        rows = ([name, amount] for name, amount in zip(names, amounts, strict=True))
+        (value,) = of_kind(Assessment, report(("Owner", ALL_OWNERS), ("Valuation", table(["", "2025"], *rows))))
+        return value
+
+    assert worth("$0", "$200,000").assessed_improvement_value == 200000
+    assert worth("$200,000", "$0").assessed_improvement_value == 200000
+    both = worth("$50,000", "$150,000")
+    assert both.assessed_improvement_value is None
+    assert both.unread["assessed_improvement_value"].startswith("50000 and 150000")
+
+
 def values_of(*rows: list[str]) -> bytes:
     history = f'<div style="display:none">{table(COLUMNS, *rows)}</div>'
     return report(("Owner Information", ALL_OWNERS), ("Assessment Information", table(COLUMNS, rows[0]) + history))

@@ -40,7 +40,8 @@ _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _has_letter = re.compile(r"[^\W\d_]").search
 _basis = re.compile(r".*\btotal\b.*(\((?:appraised|assessed) \d+%\))", re.IGNORECASE).fullmatch
 _report_of = re.compile(r".*\breport:\s*(\S.*)", re.IGNORECASE | re.DOTALL).fullmatch
-_note = re.compile(r"\s*\(note:[^)]*\)", re.IGNORECASE).sub
+_note = re.compile(r"\s*\(note:[^)]*\)|^\*.*\b(?:not|only)\b.*", re.IGNORECASE).sub
+"""What is said about a value, in brackets or behind an asterisk."""
 _none_found = re.compile(
     r"no results match your search criteria"
     r"|no data available for the following modules:(?:[^.]{0,1000},)?\s*"

@@ -82,8 +82,8 @@ def _add_by_ids(content: HtmlElement, section: Section) -> None:
         if element.tag in ("strong", "b"):
             if not any(is_name(each.get("id") or "") for each in element.iter()):
                 heading = text_of_label(element)
-                role = heading if _is_of_mail(heading) else ""
-                last = OWNER if role else last
+                before, role = role, heading if _is_of_mail(heading) else ""
+                last = OWNER if role else "" if before else last
             continue
         if _is_of_all(named):
             label, lines = OWNER, list(_without_kinds(element))
