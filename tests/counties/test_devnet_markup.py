@@ -120,6 +120,26 @@ def test_a_house_above_its_city_is_no_owner(lines: list[str], kinds: list[Line])
     assert line_kinds(lines) == kinds
 
 
+@pytest.mark.parametrize(
+    ("lines", "names", "mailing"),
+    [
+        ("DOE JANE<br>55 RUE DE LYON<br>PARIS 75012", ("DOE JANE",), "55 RUE DE LYON, PARIS 75012"),
+        ("DOE JANE<br>DOE JOHN<br>7 ELM<br>OXFORD", ("DOE JANE", "DOE JOHN"), "7 ELM, OXFORD"),
+        ("DOE JANE<br>21 OAK HOLDINGS LLC", ("DOE JANE", "21 OAK HOLDINGS LLC"), None),
+    ],
+)
+def test_an_address_that_nothing_else_tells_begins_with_its_house(
+    lines: str, names: tuple[str, ...], mailing: str | None
+) -> None:
+    found = parcel(OVERVIEW + panel("Related Names", side("Owner Name &amp; Address", lines)))
+    assert (found.owner_names, found.mailing_address) == (names, mailing)
+
+
+def test_what_a_page_shows_again_for_narrow_screens_is_there_once() -> None:
+    owner = side("Owner Name", "DOE JANE")
+    assert parcel(OVERVIEW + panel("Related Names", owner + owner)).owner_names == ("DOE JANE",)
+
+
 def flex(label: str, said: str) -> str:
     named = f'<div class="inner-label md:w-5/12">{label}</div>'
     return f'<div class="md:flex">{named}<div class="md:w-7/12">{said}</div></div>'

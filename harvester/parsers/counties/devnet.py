@@ -102,7 +102,8 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
 def _split_owners(section: Section) -> None:
     """Parts a value with names above an address: the address gets a label of its own."""
     for at, (label, lines) in reversed([*enumerate(section.pairs)]):
-        kinds = line_kinds(lines) if labels.plain(label) in labels.OWNERS else []
+        name = labels.plain(label)
+        kinds = line_kinds(lines, with_address="ADDRESS" in name) if name in labels.OWNERS else []
         if Line.MAILING in kinds and Line.NAME in kinds:
             names, address = (
                 [line for line, kind in zip(lines, kinds, strict=True) if (kind is Line.MAILING) == is_mailing]
@@ -136,10 +137,10 @@ def _is_label(element: HtmlElement) -> bool:
 
 
 def _add_pair(pairs: list[tuple[str, list[str]]], label: str, lines: list[str]) -> None:
-    """A blank label goes on with the lines of the one before."""
+    """A blank label goes on with the lines of the one before. The same pair again is that of a narrow screen."""
     if not label and pairs:
         pairs[-1][1].extend(lines)
-    else:
+    elif (label, lines) not in pairs:
         pairs.append((label, lines))
 
 

@@ -75,10 +75,11 @@ class Line(StrEnum):
     """In place of a name."""
 
 
-def line_kinds(lines: Sequence[str]) -> list[Line]:
+def line_kinds(lines: Sequence[str], *, with_address: bool = False) -> list[Line]:
     """What each of these lines is. No line is empty.
 
     The first line is a name unless its form excludes that. A name between an agent and an address is the agent's.
+    `with_address`: an address stands below the names, which begins with a house where nothing else tells it.
     """
     found: list[Line] = []
     part = _START
@@ -103,6 +104,10 @@ def line_kinds(lines: Sequence[str]) -> list[Line]:
         begin = next((at for at in range(end - 1, -1, -1) if not at or not _may_be_above_city(lines[at])), 0) + 1
         if begin < end:
             found[begin : end + 1] = [Line.MAILING] * (end + 1 - begin)
+    if with_address and Line.MAILING not in found:
+        houses = (at for at, line in enumerate(lines) if at and _is_house(line) and _may_be_above_city(line))
+        begin = next(houses, len(lines))
+        found[begin:] = [Line.MAILING] * (len(lines) - begin)
     return found
 
 
