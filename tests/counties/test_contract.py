@@ -67,6 +67,11 @@ def test_a_whole_parcel_has_nothing_to_explain() -> None:
             "what it is worth",
             "Worth: Market Worth",
         ),
+        (
+            (OWNER, SITUS, Section("2025 Values", [], ["", "Dirt", "All"], [["Worth", "$1,000", "$9,000"]])),
+            "what it is worth",
+            "2025 Values: Dirt",
+        ),
     ],
 )
 def test_a_page_that_shows_what_nobody_reads_is_refused_by_the_label(
@@ -124,12 +129,30 @@ def test_values_without_a_year_say_so() -> None:
     assert values.unread == {"tax_year": contract.UNDATED_VALUE}
 
 
+@pytest.mark.parametrize(
+    "section",
+    [
+        Section("Assessment History", [("Levy Rate", ["$1,200"]), ("Notice", ["12345"])]),
+        Section("Assessment Appeals", [("Settled", ["$9,000"])]),
+    ],
+)
+def test_an_amount_of_something_else_is_no_value_of_the_parcel(section: Section) -> None:
+    assert parcel_of(of_page(OWNER, SITUS, section)).unread == {"values": contract.NOTHING}
+
+
 def test_a_row_of_a_table_says_why_it_lacks_what_nobody_reads() -> None:
     parcel = parcel_of(of_row(VESTED_OWNER="ROE EVA", SITEADDRESS="1 ELM ST", TOTALVALUE=None))
     assert parcel.unread == {
         "owner_names": "'VESTED_OWNER': nobody reads what may say it",
         "values": "nothing beside 'TOTALVALUE': the page shows none",
     }
+
+
+def test_a_box_of_a_post_office_is_no_place_of_a_property() -> None:
+    parcel = parcel_of(of_row(OWNERNAME="ROE EVA", SITEADDRESS="P.O. BOX 7", TOTALVALUE=5000))
+    assert parcel.unread == {"situs_address": "P.O. BOX 7: it is a box of a post office"}
+    parcel = parcel_of(of_row(OWNERNAME="ROE EVA", SITEADDRESS="RR 2 BOX 15", TOTALVALUE=5000))
+    assert parcel.situs_address == "RR 2 BOX 15"
 
 
 def test_a_table_without_a_column_of_owner_address_or_value_is_refused() -> None:

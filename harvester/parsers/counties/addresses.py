@@ -57,6 +57,14 @@ def is_code(address: str) -> bool:
     return _is_code(address) is not None
 
 
+_is_post_box = re.compile(r"\s*(?:p\.?\s*o\.?|post office)\s*(?:box|drawer)\b", re.IGNORECASE).match
+
+
+def is_post_box(address: str) -> bool:
+    """Tells an address at which mail is taken and where nothing stands; `RR 2 BOX 15` is where a farm is."""
+    return _is_post_box(address) is not None
+
+
 def as_box(number: str) -> str:
     """A post office box as one writes it."""
     return f"PO BOX {number}" if number.isdecimal() else number

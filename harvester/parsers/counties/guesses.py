@@ -42,6 +42,17 @@ _is_bare = re.compile(r"(NAME|NAMES|NAME S|ADDRESS|ADDRESS LINE|ADDRESS 1)( 1)?"
 """Labels that only the title of their section tells apart."""
 _of_owner = re.compile(r"\b(owner|taxpayer|mailing|mail)", re.IGNORECASE).search
 _of_place = re.compile(r"\b(parcel|property|situs|site|location|general|summary)\b", re.IGNORECASE).search
+_of_values = re.compile(
+    r"(?:\d{4}|\W|current|certified|working|proposed|preliminary|tentative|final|property|parcel|total|estimated|real"
+    r"|market|assessed|appraised|taxable|tax year|roll|summary)*\b(?:values?|valuations?|assessments?|appraisals?)\b"
+    r"(?:\W|summary|history|information|info|details?)*",
+    re.IGNORECASE,
+).fullmatch
+"""Titles of sections whose amounts are those of the parcel, whatever their labels are called."""
+_is_shown_as_money = re.compile(r"\(?\$\s*\d[\d,.]*\)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?").fullmatch
+_is_no_value = re.compile(
+    r"\b(TAX(?:ES)?|RATE|LEVY|FEES?|EXEMPT\w*|DEDUCT\w*|CREDITS?|CAP|LOSS|SQ\w*|ACRE\w*|AREA|DATE|PRICE|SALES?)\b"
+).search
 _OTHERS = r"(PRIOR|PREVIOUS|FORMER|OLD|LAST|SUBDIV\w*|PLAT|STREET|ROAD|SCHOOL|DISTRICT|LENDER|MORTGAGE|BANK|AGENT)"
 
 
@@ -160,7 +171,8 @@ def guess(label: str, value: str | int) -> str:
         if each.words.search(said) and not each.without.search(said):
             is_of_part = each.field in OF_VALUES and is_of_parts(title)
             return each.field if each.is_one(str(value)) and not is_of_part else ""
-    return ""
+    is_amount = _is_shown_as_money(str(value).strip()) and _is_amount(str(value))
+    return "total_value" if is_amount and _of_values(title) and not _is_no_value(said) else ""
 
 
 def _below(title: str, said: str, text: str) -> str:
