@@ -208,7 +208,7 @@ def test_the_address_below_an_owner_behind_a_taxpayer_is_the_owners() -> None:
 
 
 def test_dwellings_are_what_is_improved_where_there_are_no_other_buildings() -> None:
-    def worth(building: str, dwelling: str) -> Assessment:
+    def worth(building: str, dwelling: str) -> Any:
         amounts = ["$40,000", building, dwelling, "$240,000"]
         names = ["Assessed Land Value", "Assessed Building Value", "Assessed Dwelling Value", "Gross Assessed Value"]
         rows = ([name, amount] for name, amount in zip(names, amounts, strict=True))
@@ -217,6 +217,9 @@ def test_dwellings_are_what_is_improved_where_there_are_no_other_buildings() -> 
 
     assert worth("$0", "$200,000").assessed_improvement_value == 200000
     assert worth("$200,000", "$0").assessed_improvement_value == 200000
+    rows = [["Dwelling Value", "$20,000"], ["Ag Building Value", "$5,000"], ["Total Assessed Value", "$26,000"]]
+    (value,) = of_kind(Assessment, report(("Owner", ALL_OWNERS), ("Valuation", table(["", "2025"], *rows))))
+    assert (value.assessed_value, value.improvement_value) == (26000, None)
     both = worth("$50,000", "$150,000")
     assert both.assessed_improvement_value is None
     assert both.unread["assessed_improvement_value"].startswith("50000 and 150000")

@@ -184,9 +184,8 @@ def test_values_below_a_title_with_a_year_are_those_of_that_year() -> None:
 
 def test_values_of_the_year_before_are_not_those_of_the_page() -> None:
     before = pairs("Prior Year Values", ("Land", "1,000"), ("Total", "3,000"))
-    (now, then) = of_kind(found(LOT, OWNER, before, pairs("Values", ("Total", "6,000"))), Assessment)
+    (now,) = of_kind(found(LOT, OWNER, before, pairs("Values", ("Total", "6,000"))), Assessment)
     assert (now.roll, now.total_value, now.land_value) == ("2026", 6000, None)
-    assert (then.roll, then.total_value) == ("undated", 3000)
 
 
 def test_of_two_amounts_of_one_meaning_in_two_sections_neither_is_taken() -> None:
@@ -224,6 +223,41 @@ def test_a_sum_below_years_is_no_assessment() -> None:
     header = ["Year", "Land", "Total"]
     table = grid("Values", header, ["2025", "1,000", "3,000"], ["2024", "1,000", "2,000"], ["Total", "2,000", "5,000"])
     assert [each.roll for each in of_kind(found(LOT, OWNER, table), Assessment)] == ["2025", "2024"]
+
+
+def test_the_total_of_a_year_goes_before_the_classes_that_it_sums_up() -> None:
+    header = ["Year", "Class", "Land", "Total"]
+    classes = (["2025", "G1", "1,000", "3,000"], ["2025", "G4", "200", "200"], ["2024", "G1", "900", "900"])
+    shown = of_kind(
+        found(LOT, OWNER, grid("Values", header, *classes, ["2025", "Total", "1,200", "3,200"])), Assessment
+    )
+    assert [(each.roll, each.land_value, each.total_value) for each in shown] == [
+        ("2024", 900, 900),
+        ("2025", 1200, 3200),
+    ]
+
+
+def test_a_lone_line_with_a_sum_is_of_the_year_in_its_title() -> None:
+    tables = (
+        grid(f"{year} Appraised Value", ["Class", "Land", "Total"], ["R", "1,000", "3,000"]) for year in (2025, 2024)
+    )
+    rows = found(LOT, OWNER, *tables)
+    assert [(each.roll, each.market_land_value) for each in of_kind(rows, Assessment)] == [
+        ("2025", 1000),
+        ("2024", 1000),
+    ]
+    assert of_kind(rows, Property)[0].tax_year == 2025
+
+
+@pytest.mark.parametrize("title", ["Comparable Sales", "Sales in the Area", "Nearby Transfers"])
+def test_sales_of_other_parcels_are_none_of_this_one(title: str) -> None:
+    header = ["Parcel", "Sale Date", "Sale Price"]
+    assert not of_kind(found(LOT, OWNER, grid(title, header, ["8", "05/15/2012", "310,000"])), Sale)
+
+
+@pytest.mark.parametrize("note", ["No Sales", "-- No data to display --"])
+def test_a_note_that_there_are_no_sales_is_no_sale(note: str) -> None:
+    assert not of_kind(found(LOT, OWNER, grid("Sales", ["Sale Date", "Sale Price", "Buyer"], [note, "", ""])), Sale)
 
 
 def test_the_address_of_owners_in_rows_is_that_of_the_first() -> None:

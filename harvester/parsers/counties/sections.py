@@ -174,6 +174,9 @@ _LINES = frozenset([*labels.OWNERS, *labels.SITUS, *labels.LEGAL, *labels.MAILIN
 """Of what is made of several lines."""
 _VALUES = frozenset(label for of in labels.ASSESSMENT.values() for label in of)
 _AMOUNTS = tuple(labels.ASSESSMENT)
+_OF_TIME_OR_PRICE = frozenset(
+    label for field in ("sale_date", "recording_date", "sale_year", "sale_price") for label in labels.SALE[field]
+)
 _PARTS: Mapping[str, str] = {
     **dict.fromkeys(_VALUES, contract.VALUE),
     **dict.fromkeys(labels.SITUS, contract.SITUS),
@@ -183,12 +186,16 @@ _PARTS: Mapping[str, str] = {
 _UNKNOWN, _PARCEL_ID = Label(""), Label("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_in_acres = re.compile(r"(?<![^\W\d_])(?:acres?|ac)\.?\s*$", re.IGNORECASE).search
-_is_value_section = re.compile("valu|auditor|assess|apprais|market", re.IGNORECASE).search
+_OF_OTHERS = r"(?!.*(?:compar|similar|nearby|neighborhood|surrounding|\barea\b))"
+"""What titles do not say, of sections that show the values and the sales of other parcels."""
+_is_value_section = re.compile(rf"{_OF_OTHERS}.*(?:valu|auditor|assess|apprais|market)", re.IGNORECASE).match
 _is_of_sales = re.compile(
-    "sale|transfer|conveyance|deed history|owner(ship)? history|(previous|prior|former) owner", re.IGNORECASE
-).search
+    rf"{_OF_OTHERS}.*(?:sale|transfer|conveyance|deed history|owner(?:ship)? history|(?:previous|prior|former) owner)",
+    re.IGNORECASE,
+).match
 _is_of_before = re.compile(r"\b(?:prior|previous)\b|\blast year", re.IGNORECASE).search
 _is_of_taxes = re.compile(r"\btax(es)?\b|payment|bill", re.IGNORECASE).search
+_is_of_building = re.compile("building|bldg|dwelling|improv|structure", re.IGNORECASE).search
 _book_and_page = re.compile(r"\s*(\w+)\s*[/ -]\s*(\w+)\s*").fullmatch
 _is_total = re.compile(r"(grand )?totals?( value)?", re.IGNORECASE).fullmatch
 _encode = msgspec.json.encode
@@ -249,7 +256,12 @@ def newest_year(sections: Iterable[Section]) -> int:
         for row in section.rows if years else ():
             if any(values.money(row[at]) is not None for at in amounts if at < len(row)):
                 found.append(values.year(row[years[0]]) or 0)
-        if (year := _year(section.title)) and any(_amounts_beside(section)):
+        shown = (row[at] for row in section.rows for at in amounts if at < len(row))
+        if (
+            (year := _year(section.title))
+            and not years
+            and (any(_amounts_beside(section)) or any(map(values.money, shown)))
+        ):
             found.append(int(year[0]))
     return max(found)
 
@@ -483,9 +495,9 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
     sections: dict[str, int] = {}
     """What is made of lines -> the section that these are taken from."""
     for number, section in enumerate(page.sections):
-        said = [(label, " ".join(lines), _meaning(section, label)) for label, lines in section.pairs]
-        kept = _without_zeros(said)
-        for (label, lines), each in zip(section.pairs, said, strict=True):
+        beside_it = [(label, " ".join(lines), _meaning(section, label)) for label, lines in section.pairs]
+        kept = _without_zeros(beside_it)
+        for (label, lines), each in zip(section.pairs, beside_it, strict=True):
             meaning = each[2] if each in kept else _UNKNOWN
             if meaning.label in _SIZES and _is_in_acres(" ".join(lines)):
                 meaning = Label("ACRES")
@@ -518,14 +530,21 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
     meanings = of_header = [_meaning(section, label) for label in section.header]
     has_year = any(meaning.label in labels.PROPERTY["tax_year"] for meaning in meanings)
     is_of_values = not _is_of_sales(section.title)
-    is_only = len(section.rows) == 1 and meanings[:1] and meanings[0].label in _VALUES
+    if is_of_values and not has_year and not _year(section.title) and _is_of_before(section.title):
+        return  # of a year that nobody knows
+    is_only = len(section.rows) == 1 and (meanings[0].label in _VALUES or _is_sum(section, meanings))
     bases = _bases_of(section) if is_of_values else []
+    summed_up = _summed_up(section, meanings) if is_of_values and has_year else set[str]()
     if not has_year and is_of_values and not bases:
         yield from _parts_below(section, meanings, page)
     for number, row in enumerate(section.rows):
         if not has_year and is_of_values and not is_only and not bases and not _is_total(row[0]):
             continue  # parts of the total
         if has_year and is_of_values and len(section.rows) > 1 and _is_sum_of_years(row, meanings):
+            continue
+        if not summed_up.isdisjoint(_years_of(row, meanings)) and not any(map(_is_total, row)):
+            continue  # a class of a year whose sum stands in another row
+        if not is_of_values and _is_note(row, meanings):
             continue
         if bases:
             meanings = [
@@ -598,10 +617,50 @@ def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) 
 
 
 def _without_zeros(said: Iterable[tuple[str, str, Label]]) -> list[tuple[str, str, Label]]:
-    """What labels say, without a 0 where another label says the same part of the value: dwellings beside buildings."""
+    """What labels say, without a 0 where another label says the same part of the value.
+
+    Dwellings are what is improved beside buildings, where no further label has an amount of some.
+    """
     said = list(said)
+    dwellings = [each for each in said if _is_dwelling(each)]
+    if dwellings:
+        others = [each for each in said if _is_of_building(each[0]) and each not in dwellings]
+        has_buildings = any(meaning.label in _VALUES for _, _, meaning in others)
+        has_more = any(meaning.label not in _VALUES and values.money(value) for _, value, meaning in others)
+        if not has_buildings or has_more:
+            said = [(*each[:2], _UNKNOWN) if each in dwellings else each for each in said]
     known = {meaning for _, value, meaning in said if meaning.label in _VALUES and values.money(value)}
     return [each for each in said if each[2] not in known or values.money(each[1]) != 0]
+
+
+def _is_dwelling(said: tuple[str, str, Label]) -> bool:
+    return said[2].label in _VALUES and "dwelling" in said[0].lower()
+
+
+def _is_sum(section: Section, meanings: Sequence[Label]) -> bool:
+    """True for values with a total beside their parts, in a section that is not about a part of the parcel."""
+    named = zip(section.header, meanings, strict=True)
+    has_total = any(labels.plain(label).startswith("TOTAL") and meaning.label in _VALUES for label, meaning in named)
+    return has_total and not is_of_parts(section.title)
+
+
+def _years_of(row: Sequence[str], meanings: Sequence[Label]) -> Iterator[str]:
+    """Yields what stands where a row should have its year."""
+    for text, meaning in zip(row, meanings, strict=False):
+        if meaning.label in labels.PROPERTY["tax_year"] and text.strip():
+            yield text.strip()
+
+
+def _summed_up(section: Section, meanings: Sequence[Label]) -> set[str]:
+    """The years of which one row is a total of the others."""
+    totals = [row for row in section.rows if any(map(_is_total, row))]
+    return {year for row in totals for year in _years_of(row, meanings)}
+
+
+def _is_note(row: Sequence[str], meanings: Sequence[Label]) -> bool:
+    """True for a row of a table of sales that says no more than that there are none, where a date or a price stands."""
+    shown = [(text, meaning) for text, meaning in zip(row, meanings, strict=False) if text.strip()]
+    return len(shown) == 1 and shown[0][1].label in _OF_TIME_OR_PRICE and not any(map(str.isdigit, shown[0][0]))
 
 
 def _year_of(title: str, page: ParcelPage) -> str:
@@ -632,8 +691,8 @@ def _on_basis(label: str, meant: Mapping[str, str], own: Label) -> Label:
 
 def _is_sum_of_years(row: Sequence[str], meanings: Sequence[Label]) -> bool:
     """True for a row of a table with years that has something else where its year should stand, as `Total`."""
-    shown = [text for text, meaning in zip(row, meanings, strict=False) if meaning.label in labels.PROPERTY["tax_year"]]
-    return any(map(str.strip, shown)) and not any(map(values.year, shown))
+    shown = [*_years_of(row, meanings)]
+    return bool(shown) and not any(map(_year, shown))
 
 
 def _is_of_values(section: Section) -> bool:
