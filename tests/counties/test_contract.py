@@ -148,11 +148,25 @@ def test_a_row_of_a_table_says_why_it_lacks_what_nobody_reads() -> None:
     }
 
 
-def test_a_box_of_a_post_office_is_no_place_of_a_property() -> None:
-    parcel = parcel_of(of_row(OWNERNAME="ROE EVA", SITEADDRESS="P.O. BOX 7", TOTALVALUE=5000))
-    assert parcel.unread == {"situs_address": "P.O. BOX 7: it is a box of a post office"}
-    parcel = parcel_of(of_row(OWNERNAME="ROE EVA", SITEADDRESS="RR 2 BOX 15", TOTALVALUE=5000))
-    assert parcel.situs_address == "RR 2 BOX 15"
+@pytest.mark.parametrize(
+    ("shown", "reason"),
+    [
+        ("P.O. BOX 7", "it is a box of a post office"),
+        ("UNASSIGNED", "it is no address"),
+        ("NO ADDRESS ASSIGNED", "it is no address"),
+        ("SITUS NOT AVAILABLE", "it is no address"),
+        ("NJ 07101", "it names no street"),
+        ("0", "it is no address"),
+        ("RR 2 BOX 15", ""),
+        ("OAK ST", ""),
+        ("NO 7 PROPERTY ROAD", ""),
+        ("VACANT LAND", ""),
+    ],
+)
+def test_what_is_no_place_of_a_property_is_withheld_with_the_reason(shown: str, reason: str) -> None:
+    parcel = parcel_of(of_row(OWNERNAME="ROE EVA", SITEADDRESS=shown, TOTALVALUE=5000))
+    assert parcel.unread == ({"situs_address": f"{shown}: {reason}"} if reason else {})
+    assert parcel.situs_address == (None if reason else shown)
 
 
 def test_a_table_without_a_column_of_owner_address_or_value_is_refused() -> None:

@@ -140,6 +140,13 @@ def test_what_a_page_shows_again_for_narrow_screens_is_there_once() -> None:
     assert parcel(OVERVIEW + panel("Related Names", owner + owner)).owner_names == ("DOE JANE",)
 
 
+def test_what_a_page_hides_of_another_year_is_no_second_owner() -> None:
+    other = f'<div style="display:none">{side("Owner Name", "ROE RICHARD")}</div>'
+    assert parcel(OVERVIEW + panel("Related Names", other + side("Owner Name", "DOE JANE"))).owner_names == (
+        "DOE JANE",
+    )
+
+
 def flex(label: str, said: str) -> str:
     named = f'<div class="inner-label md:w-5/12">{label}</div>'
     return f'<div class="md:flex">{named}<div class="md:w-7/12">{said}</div></div>'

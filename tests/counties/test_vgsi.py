@@ -162,6 +162,11 @@ def test_a_card_without_what_each_has_is_a_changed_layout_that_says_what_is_miss
     assert said in str(changed.value)
 
 
+def test_what_is_no_place_of_a_property_is_withheld_with_the_reason() -> None:
+    (card,) = of_kind(read(CARD.replace(b">28 ACORN HILL RD</span></dd>", b">NOT AVAILABLE</span></dd>")), Property)
+    assert (card.situs_address, card.unread["situs_address"]) == (None, "NOT AVAILABLE: it is no address")
+
+
 def test_a_grid_that_no_field_is_read_from_is_kept_whatever_its_rows_are() -> None:
     odd = CARD.replace(b"<td>FPL1</td>", b"<td>FPL1</td><td>X</td>").replace(
         b"<tr><td>Stories:</td>", b"<tr><td>Style:</td><td>Cape</td></tr><tr><td>Stories:</td>"

@@ -8,6 +8,8 @@ from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
+from harvester.parsers.counties.names import is_notice
+
 STREET = "Street Address"
 """What usaddress calls an address that has a street; of others it makes no parts that mean something."""
 _SUFFIXES = {
@@ -41,14 +43,6 @@ _SUFFIXES = {
 _words = re.compile(r"[\w'&/-]+").findall
 
 
-_is_place_only = re.compile(r"[\s,.-]*(?:[A-Z]{2}\b)?[\s,.-]*(?:\d{5}(?:-?\d{4})?)?[\s,.-]*", re.IGNORECASE).fullmatch
-
-
-def is_place_only(address: str) -> bool:
-    """Tells an address that has no more than a state and a ZIP code."""
-    return _is_place_only(address) is not None
-
-
 _is_code = re.compile(r"(?:\d{1,3}|[A-Z]\d?)\s*[-:]\s+(?=[A-Z]{3})", re.IGNORECASE).match
 
 
@@ -57,12 +51,28 @@ def is_code(address: str) -> bool:
     return _is_code(address) is not None
 
 
+_is_place_only = re.compile(r"[\s,.-]*(?:[A-Z]{2}\b)?[\s,.-]*(?:\d{5}(?:-?\d{4})?)?[\s,.-]*", re.IGNORECASE).fullmatch
 _is_post_box = re.compile(r"\s*(?:p\.?\s*o\.?|post office)\s*(?:box|drawer)\b", re.IGNORECASE).match
+_is_unassigned = re.compile(
+    r"(?=.*\b(?:no|not|un(?:assigned|known|addressed)|tbd|determined)\b)(?:\b(?:no|not|unassigned|unknown|unaddressed|tbd"
+    r"|to|be|determined|yet|currently|assigned|available|given|listed|situs|site|physical|street|property|location|address"
+    r"|number)\b\W*)+",
+    re.IGNORECASE,
+).fullmatch
 
 
-def is_post_box(address: str) -> bool:
-    """Tells an address at which mail is taken and where nothing stands; `RR 2 BOX 15` is where a farm is."""
-    return _is_post_box(address) is not None
+def why_no_place(address: str) -> str:
+    """Why what stands beside the label of a property's address is none; empty: it is one.
+
+    `RR 2 BOX 15` is where a farm is, and `PO BOX 15` where somebody takes his mail.
+    """
+    if _is_place_only(address):
+        return "it names no street"
+    if is_notice(address) or _is_unassigned(address) or not any(map(str.isalpha, address)):
+        return "it is no address"
+    if _is_post_box(address):
+        return "it is a box of a post office"
+    return "it is a code" if is_code(address) else ""
 
 
 def as_box(number: str) -> str:

@@ -11,7 +11,7 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
+from harvester.parsers.counties.html import absolute, has_class, is_visible, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, split_deeds
@@ -79,6 +79,7 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
     sections: list[Section] = []
     title, year = "", 0
     beside: dict[str, Section] = {}
+    seen = {label_of(each) for each in page.iter("div", "label") if _is_label(each) and is_visible(each)}
     for element in page.iter("div", "label", "table", *_HEADINGS):
         if element.tag in _HEADINGS or has_class(element, "panel-heading"):
             shown = label_of(element)
@@ -89,6 +90,8 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
         elif element.tag == "table":
             sections += _tables(element, title)
         elif _is_label(element):
+            if label_of(element) in seen and not is_visible(element):
+                continue  # of another year
             if _is_number(label_of(element)) and title in beside and _shows_number(beside[title]):
                 beside = {}
             if title not in beside:

@@ -13,7 +13,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import values
-from harvester.parsers.counties.addresses import as_box, ends_with_place, is_code, is_place_only, is_post_box, parts_of
+from harvester.parsers.counties.addresses import as_box, ends_with_place, parts_of, why_no_place
 from harvester.parsers.counties.columns import Column, Roles, Source
 from harvester.parsers.counties.drift import Columns
 from harvester.parsers.counties.names import Line, agents_only, care_of, is_city, is_notice, line_kinds
@@ -254,16 +254,8 @@ class Layout(Roles):
             house = [each for each in reading.lines([self._house]) if each[0].strip("0") and each not in lines]
             lines = [*house, *lines]
         address = " ".join(text for text, _ in lines)
-        if address and is_place_only(address):
-            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it names no street"
-        elif address and is_notice(address):
-            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it is no address"
-            found.labels["situs_address"] = _joined(lines)
-        elif is_post_box(address):
-            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it is a box of a post office"
-            found.labels["situs_address"] = _joined(lines)
-        elif is_code(address):
-            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: it is a code"
+        if address and (reason := why_no_place(address)):
+            found.unread["situs_address"] = f"{address[: values.MAX_SHOWN]}: {reason}"
             found.labels["situs_address"] = _joined(lines)
         elif address:
             found.labels["situs_address"] = _joined(lines)

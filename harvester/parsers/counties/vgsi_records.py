@@ -8,7 +8,7 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, Property, Sale
 from harvester.parsers.counties import contract, labels, values
-from harvester.parsers.counties.addresses import parts_of
+from harvester.parsers.counties.addresses import parts_of, why_no_place
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.names import Line, line_kinds
 from harvester.parsers.counties.pages import Grid, Labelled
@@ -103,6 +103,8 @@ def _property(reading: _Reading, of: Mapping[str, Any], newest: int) -> Property
         if field := reading.field(what):
             said[what], called[what] = field.text, field.label
             reading.use(field)
+    if (situs := said.get("situs_address")) and (reason := why_no_place(situs)):
+        unread["situs_address"] = f"{said.pop('situs_address')[: values.MAX_SHOWN]}: {reason}"
     owners = [field for field in (reading.field("owner"), reading.field("co_owner")) if field]
     names, agents = _names(owners, unread)
     if owners:
