@@ -84,7 +84,7 @@ BEACON: Told = [
     ({">Acres<": ">Hectares<"}, "lacks 'Parcel Summary: Acres', and has"),
     ({">Property Use Code<": ">Use of Land<"}, "lacks 'Parcel Summary: Property Use Code', and has"),
     ({">Just (Market) Value<": ">Just and Assessed Value<"}, "Just (Market) Value"),
-    ({"2025 Working Values": "Working Values"}, "lacks"),
+    ({"2025 Working Values": "Working Values"}, "which may say what it is worth"),
     ({">Valuation<": ">Worth<"}, "which may say what it is worth"),
     ({">Sale Date<": ">Sale Price<", ">Sale Price<": ">Sale Date<"}, "lacks 'Sales, column "),
     ({"<th>Instrument</th>": ""}, "cells, and its header"),
