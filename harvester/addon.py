@@ -34,7 +34,6 @@ SETTINGS: dict[str, Any] = {
     "STATS_DUMP": False,  # default True; the summary says it in words
     "LOG_LEVEL": "INFO",  # default DEBUG
     "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",  # default logs every page and item
-    "FEED_EXPORT_ENCODING": "utf-8",  # default escapes all but ASCII
     # Pictures and PDFs (pipelines/files.py)
     "IMAGES_STORE_S3_ACL": "bucket-owner-full-control",  # default private: refused by buckets that have ACLs disabled
     "SCRAPYD_JOB": "",  # the crawl command sets it to the job's id at Scrapyd; RunHistory writes it down
@@ -45,7 +44,7 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
     "DOWNLOAD_HANDLERS": {
         "http": _HANDLER,  # default: Twisted's, at about twice the CPU of aiohttp's
         "https": _HANDLER,
-        **dict.fromkeys(("data", "file", "ftp", "s3")),  # default: read, for whatever page leads to them
+        **dict.fromkeys(("file", "ftp", "s3")),  # default: read, for whatever page leads to them
     },
     "SPIDER_MIDDLEWARES": {
         "harvester.middlewares.httperror.HttpErrorMiddleware": 50,  # as Scrapy's; it knows the verdict

@@ -1,4 +1,7 @@
-"""Downloader middleware: no request goes where no server can be, nor into a private network."""
+"""Downloader middleware: no request goes where no server can be, nor into a private network.
+
+`data:` addresses, which hold their own answer, pass: nobody is asked.
+"""
 
 import logging
 from typing import Self
@@ -14,6 +17,8 @@ from harvester.hosts import user_of
 from harvester.masking import mask
 
 logger = logging.getLogger(__name__)
+
+DATA_SCHEME = "data:"
 
 
 class AddressMiddleware:
@@ -34,6 +39,8 @@ class AddressMiddleware:
     def process_request(self, request: Request) -> None:
         if (length := len(request.url)) > (most := self._config.max_url_bytes):
             raise AddressError(f"the address has {length:,} bytes; HARVESTER_MAX_URL_BYTES allows {most:,}")
+        if request.url.startswith(DATA_SCHEME):
+            return
         if fault := unusable(request.url):
             scheme = request.url.partition(":")[0].lower()
             if scheme not in ("http", "https"):  # as in Scrapy, whose exception errbacks know

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Container
+from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Self
 
@@ -52,11 +53,11 @@ class ConsentPipeline(BatchPipeline):
         super().__init__(crawler)
         self._config = config
         self._retrying = MongoOutage(crawler, config)
+        self._opened = AsyncExitStack()
+        """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
         self._purged = purged_of(crawler)
         self._opt_outs: dict[str, Known] = {}
         """Accounts that are known to say no."""
-        self._reader: asyncio.Task[None] | None = None
-        self._applier: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         """Set when accounts were learnt to say no, or to be purged, of which words may be kept."""
         self._purged_since: set[str] = set()
@@ -85,16 +86,15 @@ class ConsentPipeline(BatchPipeline):
 
     async def open_spider(self) -> None:
         self._database = connect(self._config)
+        self._opened.push_async_callback(disconnect, self._database)
         await self._retrying(self.read_purged)
         await self._retrying(self.read_opt_outs)
         await self.take_back()  # what a run left that was killed, or ended before others learnt who says no
-        self._reader = asyncio.create_task(self._keep_reading())
-        self._applier = asyncio.create_task(self._keep_applying())
+        for loop in (self._keep_reading(), self._keep_applying()):
+            self._opened.push_async_callback(stop, asyncio.create_task(loop))
 
     async def close_spider(self) -> None:
-        await stop(self._applier)
-        await stop(self._reader)
-        await disconnect(self._database)
+        await self._opened.aclose()
 
     async def process_batch(self, batch: Batch) -> Batch:
         honours = self._is_honoured(batch)

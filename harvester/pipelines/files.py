@@ -12,6 +12,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple, Self
@@ -97,6 +98,8 @@ class RecordFilesPipeline(ImagesPipeline):
         super().__init__(store_uri, crawler=crawler)
         self._config = load_config()
         self._documents = DocumentReader()
+        self._opened = AsyncExitStack()
+        """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
         bounds = self._config.max_image_megapixels * 1_000_000, self._config.max_image_memory_mb * 1024 * 1024
         self._kinds = {
             ".jpg": _Kind(
@@ -137,6 +140,7 @@ class RecordFilesPipeline(ImagesPipeline):
     def open_spider(self) -> None:  # type: ignore[override]  # its `spider` parameter is deprecated
         super().open_spider()
         self._database = connect(self._config)
+        self._opened.push_async_callback(disconnect, self._database)
         if isinstance(self.store, LocalStore):
             self.store.remove_leftovers(older_than_s=LEFTOVER_S)
 
@@ -144,7 +148,7 @@ class RecordFilesPipeline(ImagesPipeline):
         for kind in self._kinds.values():
             kind.reader.shutdown()
         self._documents.close()
-        await disconnect(self._database)
+        await self._opened.aclose()
 
     async def process_item(self, item: Any) -> Any:  # type: ignore[override]  # its `spider` parameter is deprecated
         if isinstance(item, Batch):

@@ -7,6 +7,7 @@ those that are there already are updated: three times faster than upserts, since
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -75,6 +76,8 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         super().__init__(crawler)
         self._config = load_config()
         self._patiently = MongoOutage(crawler, self._config)
+        self._opened = AsyncExitStack()
+        """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
         self._waiting: list[tuple[Batch, asyncio.Future[Written]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._indexed: set[type[Record]] = set()
@@ -84,10 +87,11 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
     async def open_spider(self) -> None:
         self._began = datetime.now(UTC)
         self._database = connect(self._config)
+        self._opened.push_async_callback(disconnect, self._database)
         self._ledger = Ledger(self._database, self._patiently)
 
     async def close_spider(self) -> None:
-        await disconnect(self._database)
+        await self._opened.aclose()
 
     async def process_batch(self, batch: Batch) -> Batch:
         written: asyncio.Future[Written] = asyncio.get_running_loop().create_future()

@@ -30,6 +30,7 @@ from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
 logger = logging.getLogger(__name__)
 
 TASTES = {
+    "FEED_EXPORT_ENCODING": "utf-8",  # default escapes all but ASCII in JSON
     "COOKIES_ENABLED": False,  # APIs need none; sites with sessions say so in their entries
     "REFERRER_POLICY": "no-referrer",  # default sends one; the address of an API call is nobody's referrer
     "REDIRECT_MAX_TIMES": 5,  # default 20

@@ -96,7 +96,8 @@ def _xml_name(name: str) -> str:
 class TableFeed(_FiniteValues):
     """A feed whose columns are known when the last item is: until then its rows are in a temporary file.
 
-    A record has the columns of its type, another item those of its fields; nested values are written as JSON.
+    A record has the columns of its type, another item those of its fields. Columns that FEED_EXPORT_FIELDS or the
+    class of an item names are there without a value, too.
     """
 
     FORM: ClassVar[Format]
@@ -110,6 +111,8 @@ class TableFeed(_FiniteValues):
         self._kinds: set[type[Record]] = set()
         self._columns: dict[str, type | None] = {}
         """Name -> kind; None: there was no value yet."""
+        chosen = self.fields_to_export or ()
+        self._add_columns(chosen.values() if isinstance(chosen, Mapping) else chosen)
 
     def _csv_options(self) -> CsvOptions:
         if (self.encoding or "utf-8").lower() not in ("utf-8", "utf8"):
@@ -126,6 +129,8 @@ class TableFeed(_FiniteValues):
         if isinstance(item, Record) and self.fields_to_export is None:
             self._add_columns_of(type(item))
         else:
+            if self.fields_to_export is None:
+                self._add_columns(ItemAdapter(item).field_names())
             for name, value in row.items():
                 self._add_column(name, None if value is None else _kind_of(value))
         self._rows.write(_encode(row) + b"\n")
@@ -150,6 +155,10 @@ class TableFeed(_FiniteValues):
             self._kinds.add(kind)
             for name, of in [Column("kind", str), *columns_of(kind)]:
                 self._add_column(name, of)
+
+    def _add_columns(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._add_column(name, None)
 
     def _add_column(self, name: str, kind: type | None) -> None:
         known = self._columns.setdefault(name, kind)
@@ -181,20 +190,44 @@ def _kind_of(value: Any) -> type:
 class CsvFeed(TableFeed):
     """Writes comma-separated values with a header, and takes the arguments of Scrapy's CsvItemExporter.
 
-    `escape_formulas` is its own: see CsvOptions. Lists are JSON unless `join_multivalued` is given.
+    `escape_formulas` is its own: see CsvOptions. Values of items that are no records are written as Scrapy writes
+    them; of records lists are JSON unless `join_multivalued` is given.
     """
 
     FORM = Format.CSV
+    _is_of_record = False
+    """Whether the item that is being exported is a record."""
+    _has_records = False
 
     def _csv_options(self) -> CsvOptions:
         return _read_csv_options({**self._kwargs, "encoding": self.encoding})
 
+    def export_item(self, item: Any) -> None:
+        self._is_of_record = isinstance(item, Record)
+        self._has_records |= self._is_of_record
+        super().export_item(item)
+
+    def finish_exporting(self) -> None:
+        if not self._rows.tell():  # as in Scrapy, whose header comes with the first item
+            self._rows.close()
+            return
+        if not self._has_records:
+            self._options = self._options._replace(dialect={"lineterminator": "\r\n", **self._options.dialect})
+        super().finish_exporting()
+
     def serialize_field(self, field: Any, name: str, value: Any) -> Any:
         value = super().serialize_field(field, name, value)
-        separator = self._kwargs.get("join_multivalued")
+        separator = self._kwargs.get("join_multivalued", None if self._is_of_record else ",")
         if separator is not None and isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
             return separator.join(value)
-        return value
+        return value if self._is_of_record else self._as_scrapy(value)
+
+    def _as_scrapy(self, value: Any) -> Any:
+        """What Scrapy's exporter writes: bytes as text, and of what is no number what `str` returns."""
+        if isinstance(value, bytes):
+            return value.decode(self._options.encoding, "replace")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return value if value is None or is_number else str(value)
 
 
 def _read_csv_options(given: Mapping[str, Any]) -> CsvOptions:

@@ -15,8 +15,6 @@ from tests.crawling import Answer, Plan, Site, crawl
 NONE_OF_OURS = [
     "file:///etc/hostname",
     "FILE://localhost/etc/hostname",
-    "data:text/plain,secret",
-    "DATA:text/plain;base64,c2VjcmV0",
     "ftp://127.0.0.1/a",
     "s3://bucket/key",
     "gopher://127.0.0.1/a",
@@ -32,6 +30,8 @@ NONE_OF_OURS = [
     "http://127.0.0.1%2f@a%2fb/",
 ]
 LEADING_AWAY = [
+    "data:text/plain,secret",
+    "DATA:text/plain;base64,c2VjcmV0",
     *(url for url in NONE_OF_OURS if url != "http:///x"),  # as a redirect: /x of the same host
     "javascript:alert(1)",
     "http://[::1/",
@@ -42,6 +42,13 @@ LEADING_AWAY = [
     "file:/etc/hostname",
     "\tfile:///etc/hostname",
 ]
+
+
+async def test_an_address_that_holds_its_answer_is_read_as_by_scrapy_and_nobody_is_asked(tmp_path: Path) -> None:
+    async with Site({}) as site:
+        crawled = await crawl(Plan(["data:text/plain,held", "DATA:text/plain;base64,aGVsZA=="]), tmp_path)
+    assert [(result.status, result.outcome) for result in crawled.results] == [(200, "")] * 2, crawled.results
+    assert not site.arrivals
 
 
 async def test_what_is_no_web_address_is_invalid_at_once_and_nothing_is_read(tmp_path: Path) -> None:
@@ -67,7 +74,7 @@ def test_an_address_that_is_sent_as_it_is_is_looked_at_as_it_is(url: str) -> Non
         AddressMiddleware(get_crawler(), Config(allow_private_hosts=True)).process_request(request)
 
 
-@pytest.mark.parametrize("url", ["FILE:///etc/passwd", "data:,a", "foo://bar"])
+@pytest.mark.parametrize("url", ["FILE:///etc/passwd", "foo://bar"])
 def test_another_scheme_is_refused_by_the_exception_that_scrapy_raises(url: str) -> None:
     with pytest.raises(NotSupported):
         AddressMiddleware(get_crawler(), Config()).process_request(Request(url))

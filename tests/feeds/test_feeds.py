@@ -5,7 +5,7 @@ import io
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 from itemadapter import ItemAdapter
 from pyarrow import parquet
 from pymongo.database import Database
-from scrapy.exporters import BaseItemExporter
+from scrapy import Field, Item
+from scrapy.exporters import BaseItemExporter, CsvItemExporter
 from scrapy.utils.test import get_crawler
 
 from harvester.addon import COMPONENTS
@@ -183,8 +184,8 @@ def test_other_items_have_the_columns_of_all_their_fields() -> None:
     lines = list(csv.reader(io.StringIO(written(CsvFeed, items).decode(), newline="")))
     assert lines == [
         ["a", "b", "at", "c", "mixed"],
-        ["1", "", AT.isoformat(), "", ""],
-        ["2.5", "", "", '["x",{"y":"ü"}]', ""],
+        ["1", "", str(AT), "", ""],
+        ["2.5", "", "", "['x', {'y': 'ü'}]", ""],
         ["", "z", "", "", "1"],
         ["", "", "", "", "m"],
     ]
@@ -201,7 +202,7 @@ def test_other_items_have_the_columns_of_all_their_fields() -> None:
 def test_a_point_in_the_name_of_a_field_costs_no_value() -> None:
     items = [{"No.": 7, "seen.at": AT, "seen": {"at": "x"}}, {"seen": "y"}]
     lines = list(csv.reader(io.StringIO(written(CsvFeed, items).decode(), newline="")))
-    assert lines[1:] == [["7", AT.isoformat(), '{"at":"x"}'], ["", "", "y"]]
+    assert lines[1:] == [["7", str(AT), "{'at': 'x'}"], ["", "", "y"]]
     assert parquet.read_table(io.BytesIO(written(ParquetFeed, items))).to_pylist() == [
         {"No.": 7, "seen.at": AT, "seen": '{"at":"x"}'},
         {"No.": None, "seen.at": None, "seen": "y"},
@@ -260,9 +261,9 @@ def test_csv_is_written_as_the_options_of_its_feed_say() -> None:
     items = [{"a": "ü;1", "b": ["x", "y"]}, {"a": "\u4e00", "b": None}]
     options = {"delimiter": ";", "include_headers_line": False, "join_multivalued": "|", "quotechar": "'"}
     content = written(CsvFeed, items, encoding="latin-1", errors="xmlcharrefreplace", **options)
-    assert content == "'ü;1';x|y\n'&#19968;';\n".encode("latin-1")
-    assert written(CsvFeed, [{"a": "ü"}], encoding="utf-16").decode("utf-16") == "a\nü\n"
-    assert written(CsvFeed, [{"a": "ü"}], encoding="utf-8-sig") == b"\xef\xbb\xbfa\n\xc3\xbc\n"
+    assert content == "'ü;1';x|y\r\n'&#19968;';\r\n".encode("latin-1")
+    assert written(CsvFeed, [{"a": "ü"}], encoding="utf-16").decode("utf-16") == "a\r\nü\r\n"
+    assert written(CsvFeed, [{"a": "ü"}], encoding="utf-8-sig") == b"\xef\xbb\xbfa\r\n\xc3\xbc\r\n"
 
 
 @pytest.mark.parametrize(
@@ -296,6 +297,37 @@ def test_a_run_with_an_option_that_cannot_be_asks_nothing(harvest: Harvest, mong
     assert "delimitr" in harvest.said
     assert "Traceback" not in harvest.said
     assert mongodb["profiles"].count_documents({}) == 0
+
+
+class Book(Item):
+    """An item of a project, of which not all fields are filled."""
+
+    title = Field()
+    price = Field(serializer=lambda value: f"${value}")
+    tags = Field()
+    sold = Field()
+
+
+BOOKS: list[Any] = [
+    Book(title="Ähre", price=5, tags=["a", "b"]),
+    Book(title=b"bytes", price=1.5, tags=[1, "b"]),
+    Book(title={"a": None}, price=True, tags=("a",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("items", "options"),
+    [
+        (BOOKS, {}),
+        (BOOKS, {"fields_to_export": ["sold", "tags", "title"]}),
+        (BOOKS, {"fields_to_export": {"title": "Title", "other": "Other"}, "join_multivalued": ";"}),
+        ([{"a": 1, "b": None}, {"a": [], "b": date(2026, 1, 2)}], {"delimiter": ";", "lineterminator": "\n"}),
+        ([{"a": Decimal("1.50"), "b": 'say "no"'}], {"encoding": "utf-16", "include_headers_line": False}),
+        ([], {"fields_to_export": ["a"]}),
+    ],
+)
+def test_a_table_of_a_projects_items_is_that_of_scrapy_byte_by_byte(items: list[Any], options: dict[str, Any]) -> None:
+    assert written(CsvFeed, items, **options) == written(CsvItemExporter, items, **options)
 
 
 def test_fields_are_chosen_and_renamed_as_feeds_say() -> None:
