@@ -92,7 +92,7 @@ class House:
 
     def answer(self, asked: Asked, now: float) -> Answer:
         """The answer to a request that came at `now`; it is in the log then."""
-        answer = self._refused(now) or self._answer(asked, now)
+        answer = self._refused(asked, now) or self._answer(asked, now)
         self.log.append(Seen(now, asked.path, answer.status, asked.headers.get("user-agent", ""), answer.note))
         self.counts["requests"] += 1
         self.counts[f"status {answer.status}"] += 1
@@ -110,7 +110,7 @@ class House:
     def _planned(self, now: float) -> str:
         return ""
 
-    def _refused(self, now: float) -> Answer | None:
+    def _refused(self, asked: Asked, now: float) -> Answer | None:
         refusal = self.refusal(now)
         return REFUSED[refusal] if refusal else None
 
@@ -141,10 +141,26 @@ class TroubledHouse(House):
 
 
 class FlappingHouse(House):
-    """Is well for a while, refuses for `for_s`, and so on, from its first request. The while is 2 to 6 times that."""
+    """Is well for a while, refuses for `for_s`, and so on, from its first request. The while is 2 to 6 times that.
 
+    It refuses no page more often than MOST_REFUSALS, which is less often than a page is tried: at a fifth of the time
+    one of a few thousand pages would by chance be refused at each of its tries, and be a dead letter as it should.
+    """
+
+    MOST_REFUSALS = 4
     _phase = 0
     _until = 0.0
+
+    def __init__(self, plan: HousePlan) -> None:
+        super().__init__(plan)
+        self._refusals: Counter[str] = Counter()
+
+    def _refused(self, asked: Asked, now: float) -> Answer | None:
+        refused = super()._refused(asked, now)
+        if refused is None or self._refusals[asked.path] >= self.MOST_REFUSALS:
+            return None
+        self._refusals[asked.path] += 1
+        return refused
 
     def _planned(self, now: float) -> str:
         if not self.counts["requests"]:
