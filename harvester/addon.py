@@ -85,7 +85,7 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
         "harvester.pipelines.items.ItemsPipeline": 1000,  # last, so that a project's pipelines see plain items
     },
     "EXTENSIONS": {
-        "harvester.frontier.record.FrontierRecord": 450,
+        "harvester.frontier.frontier_record.FrontierRecord": 450,
         "harvester.spiders.stock.StockSpiders": 475,
         "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
         "harvester.publish.extension.Publishing": 525,  # only where HARVESTER_PUBLISH_FILE is set

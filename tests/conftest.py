@@ -25,7 +25,7 @@ from harvester.masking import mask
 from harvester.sites import load_sites
 from harvester.stores import servers
 from harvester.stores.servers.kinds import SERVERS
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 from tests import ports
 from tests.postgresql import PASSWORD, SUPERUSER, of_system, of_wheel, postgresql
 from tests.root import ROOT
@@ -103,7 +103,7 @@ def _servers() -> Iterator[Config]:
         yield Config(state_dir=state_dir)
         servers.leave()
         for name in SERVERS:
-            supervisor = running_in(state_dir / name, State.read(state_dir / name).supervisor_pid)
+            supervisor = running_in(state_dir / name, ServerState.read(state_dir / name).supervisor_pid)
             if supervisor:
                 supervisor.wait(240)
 

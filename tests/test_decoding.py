@@ -9,7 +9,7 @@ import pytest
 from harvester.decoding import as_utf8, decode_text, encoding_of
 from harvester.parsers.counties import socrata, vgsi
 from harvester.parsers.counties.html import read_page
-from harvester.parsers.hashtags.parts import object_of
+from harvester.parsers.hashtags.rows import object_of
 from harvester.spiders.seeds import Seeds
 
 WORDS = "Привет, 日本 – “Müller” €"

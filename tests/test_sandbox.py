@@ -23,7 +23,7 @@ from harvester.sandbox import dag_cbor
 from harvester.sandbox.car import layer
 from harvester.sandbox.ids import encode_block, raw_cid
 from harvester.sandbox.network import HIDDEN, Network
-from harvester.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, Post, Repost
+from harvester.sandbox.posts import BIG_ROOT, DEEP_REPLIES, DEEP_ROOT, POPULAR, SandboxPost, SandboxRepost
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
 
@@ -120,7 +120,7 @@ def test_everybody_is_reachable_from_the_hub_along_follows_alone(site: Sandbox) 
 
 def test_the_threads_and_facets_and_embeds_asked_for_exist(site: Sandbox) -> None:
     world = site.world
-    posts = [Post(i, n) for i in range(ACCOUNTS) for n in range(world.count(i))]
+    posts = [SandboxPost(i, n) for i in range(ACCOUNTS) for n in range(world.count(i))]
     embeds = {world.record(post).get("embed", {}).get("$type") for post in posts}
     names = ("images", "video", "gallery", "external", "record", "recordWithMedia")
     assert {f"app.bsky.embed.{name}" for name in names} < embeds
@@ -187,7 +187,7 @@ def test_filters_and_pins(site: Sandbox) -> None:
 
 
 def test_likes_and_reposts_equal_the_truth(site: Sandbox) -> None:
-    posts = [POPULAR, *(Post(i, n) for i in (0, 6, 16) for n in range(6))]
+    posts = [POPULAR, *(SandboxPost(i, n) for i in (0, 6, 16) for n in range(6))]
     truth = site.truth_of(honour_opt_outs=False)
     for post in posts:
         uri = site.world.uri(post)
@@ -208,7 +208,7 @@ def uris_of(node: Any) -> set[str]:
 def test_threads_equal_the_truth(site: Sandbox) -> None:
     truth = site.truth_of(honour_opt_outs=False)
     assert len(truth.tree(BIG_ROOT)) > 100
-    for root in (BIG_ROOT, Post(0, 0), Post(9, 0), Post(16, 0)):
+    for root in (BIG_ROOT, SandboxPost(0, 0), SandboxPost(9, 0), SandboxPost(16, 0)):
         uri = site.world.uri(root)
         thread = call(site, "app.bsky.feed.getPostThread", uri=uri, depth=1000).json["thread"]
         assert uris_of(thread) == truth.tree(root)
@@ -228,15 +228,15 @@ def test_a_thread_may_be_deeper_than_the_server_shows(site: Sandbox) -> None:
 def test_ancestors_that_are_gone_or_blocked(site: Sandbox) -> None:
     world = site.world
     kinds = {}
-    for post in (Post(i, n) for i in range(16, ACCOUNTS) for n in range(world.count(i))):
+    for post in (SandboxPost(i, n) for i in range(16, ACCOUNTS) for n in range(world.count(i))):
         parent = world.parent(post)
         if parent and site.network.hidden(parent.author) and not site.network.hidden(post.author):
             kinds["notFound"] = post
-    kinds["blocked"] = Post(10, 3)
+    kinds["blocked"] = SandboxPost(10, 3)
     for flag, post in kinds.items():
         thread = call(site, "app.bsky.feed.getPostThread", uri=world.uri(post)).json["thread"]
         assert thread["parent"][flag] is True
-    blocker = call(site, "app.bsky.feed.getPostThread", uri=world.uri(Post(9, 0))).json["thread"]
+    blocker = call(site, "app.bsky.feed.getPostThread", uri=world.uri(SandboxPost(9, 0))).json["thread"]
     assert blocker["post"]["replyCount"] > len(blocker["replies"])
 
 
@@ -419,7 +419,7 @@ def test_the_other_roles(site: Sandbox) -> None:
     assert b"administrative rules" in search.body
     profiles = call(site, "app.bsky.actor.getProfiles", actors=[site.did(n) for n in range(8)]).json["profiles"]
     assert [p["did"] for p in profiles] == [site.did(n) for n in range(8) if not site.network.hidden(n)]
-    posts = [site.world.uri(Post(n, 0)) for n in range(6)]
+    posts = [site.world.uri(SandboxPost(n, 0)) for n in range(6)]
     shown = call(site, "app.bsky.feed.getPosts", uris=posts).json["posts"]
     assert [p["uri"] for p in shown] == [posts[0], posts[1]]
     lists = call(site, "app.bsky.graph.getLists", actor=site.did(0)).json["lists"]
@@ -655,7 +655,7 @@ def test_the_process_ends_with_its_parent() -> None:
 
 
 def test_a_repost_in_a_feed_is_a_record_in_the_repository(site: Sandbox) -> None:
-    repost = Repost(0, 2)
+    repost = SandboxRepost(0, 2)
     record = site.world.repost_record(repost)
     wish: dict[str, Any] = {
         "repo": site.did(0),

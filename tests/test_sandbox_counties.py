@@ -19,7 +19,7 @@ from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of
 from harvester.sandbox.counties import bills, iasworld, patriot, vgsi
 from harvester.sandbox.counties.parcels import Parcel, Town
-from harvester.sandbox.counties.serving import CRAWLS, PLATFORMS, Counties, serving, write_entries
+from harvester.sandbox.counties.server import CRAWLS, PLATFORMS, Counties, serving, write_entries
 from harvester.sandbox.environment import settings
 from harvester.sites.registry import read_sites
 

@@ -18,7 +18,7 @@ from pymongo.errors import PyMongoError
 
 from harvester.alerts.channels import Alert, send
 from harvester.breaker.messages import extrapolation, reason, title
-from harvester.breaker.states import Change
+from harvester.breaker.states import BreakerChange
 from harvester.config import Config
 from harvester.exceptions import ServiceError
 from harvester.shutdown import stop
@@ -56,7 +56,7 @@ class BreakerAlerts:
         self._sent: set[str] = set()
         """Changes whose alert was sent, which MongoDB does not know yet."""
 
-    def tell(self, changes: list[Change]) -> None:
+    def tell(self, changes: list[BreakerChange]) -> None:
         """Does not wait."""
         for change in changes:
             if change.id not in self._tasks:
@@ -74,7 +74,7 @@ class BreakerAlerts:
         if self._database is not None:
             await mongodb.disconnect(self._database)
 
-    async def _tell(self, change: Change) -> None:
+    async def _tell(self, change: BreakerChange) -> None:
         unreachable = False
         while True:
             try:
@@ -93,7 +93,7 @@ class BreakerAlerts:
                     return
             await asyncio.sleep(AGAIN_S)
 
-    async def _write_and_send(self, change: Change) -> bool:
+    async def _write_and_send(self, change: BreakerChange) -> bool:
         """Whether people know of it. Not yet: another worker sends the alert, and may be lost before it has."""
         event = document(self._spider, change)
         name = {"_id": event.pop("_id")}
@@ -121,12 +121,12 @@ class BreakerAlerts:
         return True
 
 
-def is_alarming(change: Change) -> bool:
+def is_alarming(change: BreakerChange) -> bool:
     """Whether an alert is sent: a site was asked until now, and nobody wanted it otherwise."""
     return change.before == "closed" and change.after == "open" and not change.by
 
 
-def document(spider: str, change: Change) -> Document:
+def document(spider: str, change: BreakerChange) -> Document:
     """The change as MongoDB keeps it."""
     return {
         "_id": f"{spider} {change.id}",
@@ -149,7 +149,7 @@ def document(spider: str, change: Change) -> Document:
     }
 
 
-def alert_of(change: Change, event: Document) -> Alert:
+def alert_of(change: BreakerChange, event: Document) -> Alert:
     """What is told of an opening."""
     meanwhile = f"Its requests ({change.left:,}) are parked, and cost nothing."
     if change.tier:
@@ -165,7 +165,7 @@ def alert_of(change: Change, event: Document) -> Alert:
     return Alert(f"harvester: {title(change)}", lines, None, payload)
 
 
-async def write_down(config: Config, spider: str, change: Change) -> None:
+async def write_down(config: Config, spider: str, change: BreakerChange) -> None:
     """What a person did. Raises ServiceError."""
     database = await asyncio.to_thread(mongodb.connect, config)
     try:

@@ -24,7 +24,7 @@ Records = tuple[int, dict[str, int]]
 """A sample of the records of a kind: how many, and how many have each field."""
 
 
-class Rules(msgspec.Struct, frozen=True, array_like=True):
+class BreakerRules(msgspec.Struct, frozen=True, array_like=True):
     """As SiteBreaker.rules gives them. Of `least_tries`, rows and `sample` 0 stands for never."""
 
     window_ms: float
@@ -44,7 +44,7 @@ class Breaker(msgspec.Struct, frozen=True):
     """A breaker as breaker.lua shows it. Times in milliseconds of Redis's clock; samples, the latest last."""
 
     name: str
-    rules: Rules
+    rules: BreakerRules
     state: str = "closed"
     version: int = 0
     """How often its state has changed."""

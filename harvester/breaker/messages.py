@@ -1,6 +1,6 @@
 """What people are told of a breaker's change: why, on what evidence, and what it means for the work that is left."""
 
-from harvester.breaker.states import Change
+from harvester.breaker.states import BreakerChange
 from harvester.sites.proxy_spec import Tier
 
 TITLES = {
@@ -11,7 +11,7 @@ TITLES = {
 }
 
 
-def title(change: Change) -> str:
+def title(change: BreakerChange) -> str:
     """A few words."""
     return TITLES[change.after].format(site=place(change.site, change.tier))
 
@@ -23,7 +23,7 @@ def place(site: str, tier: str) -> str:
     return f"{site} through {tier} proxies" if tier else site
 
 
-def reason(change: Change) -> str:
+def reason(change: BreakerChange) -> str:
     """A sentence: why."""
     if change.by:
         return f"{change.by} wanted it so{': ' + change.said.rstrip('.') if change.said else ''}."
@@ -36,7 +36,7 @@ def reason(change: Change) -> str:
     return _of_opening(change)
 
 
-def extrapolation(change: Change) -> str:
+def extrapolation(change: BreakerChange) -> str:
     """A sentence or two: what would probably have become of the rest. Empty when nothing can be said."""
     if change.before != "closed" or change.after != "open" or change.by or change.tier:
         return ""
@@ -61,7 +61,7 @@ def extrapolation(change: Change) -> str:
     return f"The records of the {change.left:,} requests that are queued would probably lack it too."
 
 
-def _of_opening(change: Change) -> str:
+def _of_opening(change: BreakerChange) -> str:
     if change.cause == "refusals":
         return f"It refused {change.row:,} requests in a row{_said(change)}."
     if change.cause == "failures":
@@ -83,7 +83,7 @@ def _most(outcomes: dict[str, int], failed: int) -> str:
     return f" ({', '.join(f'{n:,} {name}' for n, name in largest)})" if failed and largest else ""
 
 
-def _said(change: Change) -> str:
+def _said(change: BreakerChange) -> str:
     return f", the last one because of: {change.said.rstrip('.')}" if change.said else ""
 
 

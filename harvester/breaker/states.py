@@ -23,7 +23,7 @@ class Reports(NamedTuple):
     """As breaker.lua takes them."""
 
 
-class Change(NamedTuple):
+class BreakerChange(NamedTuple):
     """A breaker came into another state. Times in epoch seconds."""
 
     id: str

@@ -23,10 +23,10 @@ from scrapy.http import Response
 
 from harvester.browser.chromium import HEADED, launch_options
 from harvester.browser.flow_run import FlowRun, downloads_of
-from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.page_handler import Driver, PageHandler
 from harvester.browser.page_run import CRASHED, PageRun, close
-from harvester.browser.relay import Relay, through
+from harvester.browser.relay import BrowserRelay, through
+from harvester.browser.saved_session import SavedSession, State, path_of
 from harvester.browser.steps import is_gone
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
@@ -56,11 +56,11 @@ DEVICES = {"desktop": "Desktop Chrome", "mobile": "Pixel 7"}
 
 
 @dataclass(eq=False, slots=True)
-class Context:
+class BrowserContext:
     """Pages that share cookies and storage: those of one site and one identity, at most PAGES_A_CONTEXT."""
 
     name: str
-    kept: Kept | None
+    kept: SavedSession | None
     options: dict[str, Any]
     born: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
@@ -86,13 +86,13 @@ class Browser:
         self._driver = Driver(self._handler.config)
         self._handler.browser_provider_cls = lambda _: self._driver
         self._handler.config.launch_options = launch_options(binary, headed=crawler.settings.getbool(HEADED))
-        self._relay = None if config.allow_private_hosts else Relay(crawler, config)
+        self._relay = None if config.allow_private_hosts else BrowserRelay(crawler, config)
         self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
         self._handler.config.target_closed_max_retries = 0
         self._handler.config.restart_disconnected_browser = False
         self._handler.config.navigation_timeout_ms = 600_000  # each run has its own bound
-        self._contexts: dict[str, Context] = {}
-        self._retiring: set[Context] = set()
+        self._contexts: dict[str, BrowserContext] = {}
+        self._retiring: set[BrowserContext] = set()
         self._numbers = iter(range(10**9))
         self._lost = asyncio.Event()
         self._known: list[psutil.Process] = []
@@ -254,7 +254,7 @@ class Browser:
 
     # Contexts ---------------------------------------------------------------------------------------------
 
-    async def _context_for(self, request: Request, site: Site, rendering: RenderOptions) -> Context:
+    async def _context_for(self, request: Request, site: Site, rendering: RenderOptions) -> BrowserContext:
         options = self._options(request, rendering)
         cookie = (request.headers.get("Cookie") or b"").decode("latin-1")
         # The cookies of an identity that a browser signed in are the context's from then on.
@@ -271,7 +271,7 @@ class Browser:
             state: State | None = request.meta.get(SIGN_IN) or (kept.load() if kept else None)
             options["storage_state"] = _with_cookies(state, cookie, request.url) if cookie else state
             name = f"{site.name}-{key}-{next(self._numbers)}"
-            context = Context(name, kept, options)
+            context = BrowserContext(name, kept, options)
             if is_alone:
                 self._retiring.add(context)  # nobody else gets it
             else:
@@ -294,19 +294,19 @@ class Browser:
             options["proxy"] = _proxy(proxy, request.headers.get("Proxy-Authorization"))
         return options
 
-    def _kept(self, request: Request, rendering: RenderOptions) -> Kept | None:
+    def _kept(self, request: Request, rendering: RenderOptions) -> SavedSession | None:
         """Where the context's session is kept, if it is. An identity has one of its own, or none but its cookies."""
         if SIGN_IN in request.meta:
             return None
         keep = keepers.get(self._crawler)  # no identities: what meta says of one is of an earlier run
         if keep and (identity := request.meta.get(STORAGE_STATE)):
             path, generation = identity
-            return Kept(Path(path), partial(keep, path, generation))
+            return SavedSession(Path(path), partial(keep, path, generation))
         if rendering.session and IDENTITY not in request.meta:
-            return Kept(path_of(self._config, rendering.session))
+            return SavedSession(path_of(self._config, rendering.session))
         return None
 
-    def _retire(self, context: Context) -> None:
+    def _retire(self, context: BrowserContext) -> None:
         """It gets no more pages."""
         self._contexts = {key: each for key, each in self._contexts.items() if each is not context}
         self._retiring.add(context)
@@ -325,7 +325,7 @@ class Browser:
             await self._close_context(each)
             self._retiring.discard(each)
 
-    async def _close_context(self, context: Context) -> None:
+    async def _close_context(self, context: BrowserContext) -> None:
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None:
             return
@@ -339,7 +339,7 @@ class Browser:
         for context in [each for each in self._contexts.values() if each.kept]:
             await self._save(context)
 
-    async def _save_last(self, context: Context) -> None:
+    async def _save_last(self, context: BrowserContext) -> None:
         """As nobody does it later."""
         for _ in range(PATIENCE):
             if await self._save(context):
@@ -347,7 +347,7 @@ class Browser:
             await asyncio.sleep(POLL_S)
         logger.warning("What the browser made of a session lately is not kept: %s", context.name)
 
-    async def _save(self, context: Context) -> bool:
+    async def _save(self, context: BrowserContext) -> bool:
         """False: another process is at the file, so not now."""
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None or context.kept is None:

@@ -29,7 +29,7 @@ _CONNECTED = b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 _CHUNK_BYTES = 65_536
 
 
-class Relay:
+class BrowserRelay:
     """From `start` to `close`."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:

@@ -19,7 +19,7 @@ from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE, RENDER, RENDERING, SIGN_
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 from harvester.sites import Site
-from harvester.sites.browser import Step
+from harvester.sites.browser import BrowserStep
 from harvester.sites.identities import Sign
 from harvester.sites.problems import problems
 
@@ -83,8 +83,8 @@ def _filled(site: Site, credentials: Credentials) -> tuple[str, list[dict[str, A
     filled = [step | {"value": credentials.fill(str(step["value"]))} if "value" in step else step for step in rest]
     for number, step in enumerate(filled, 2):
         try:
-            Step.model_validate(step)
+            BrowserStep.model_validate(step)
         except ValidationError as error:
-            said = "; ".join(": ".join(filter(None, each)) for each in problems(error, Step).items())
+            said = "; ".join(": ".join(filter(None, each)) for each in problems(error, BrowserStep).items())
             raise UsageError(f"{site.name}.identities.browser.steps: step {number}: {said}") from None
     return open_at, filled

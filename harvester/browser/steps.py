@@ -14,7 +14,7 @@ from harvester.config import Config, variable_value
 from harvester.download.addresses import Refused
 from harvester.exceptions import NavigationError
 from harvester.masking import mask
-from harvester.sites.browser import Step
+from harvester.sites.browser import BrowserStep
 
 SETTLE_S = 0.1
 """How often it is looked whether the page has grown."""
@@ -62,7 +62,7 @@ class Steps:
         self._is_login = is_login
         self._refuses = refuses
 
-    async def run(self, page: Page, steps: tuple[Step, ...]) -> None:
+    async def run(self, page: Page, steps: tuple[BrowserStep, ...]) -> None:
         """All of them, in order.
 
         Raises NavigationError that names the one that failed, and Refused before a secret goes where it may not.
@@ -78,7 +78,7 @@ class Steps:
                     continue
                 raise NavigationError(f"step {number} ({step}): {_said(error, step)}") from error
 
-    async def _run(self, page: Page, step: Step) -> None:
+    async def _run(self, page: Page, step: BrowserStep) -> None:
         patience_ms = step.timeout_s * 1000
         if step.open is not None:
             await page.goto(step.open, timeout=patience_ms)
@@ -103,7 +103,7 @@ class Steps:
         else:
             await asyncio.sleep(step.pause_s or 0.0)
 
-    async def _fill(self, page: Page, step: Step, patience_ms: float) -> None:
+    async def _fill(self, page: Page, step: BrowserStep, patience_ms: float) -> None:
         assert step.fill is not None
         value = secret_of(self._config, step.secret) if step.secret else step.value
         if step.secret or self._is_login:
@@ -133,7 +133,7 @@ class Steps:
             await field.type(character)
             await asyncio.sleep(random.uniform(0.05, 0.2))
 
-    async def _scroll_until(self, page: Page, step: Step) -> None:
+    async def _scroll_until(self, page: Page, step: BrowserStep) -> None:
         assert step.until is not None
         for _ in range(step.most):
             if await page.query_selector(step.until):
@@ -175,7 +175,7 @@ class Steps:
             await page.evaluate(_TO_END)
             await asyncio.sleep(SETTLE_S)
 
-    async def _scroll_to_end(self, page: Page, step: Step) -> None:
+    async def _scroll_to_end(self, page: Page, step: BrowserStep) -> None:
         loop = asyncio.get_running_loop()
         for _ in range(step.most):
             height = await page.evaluate(_HEIGHT)
@@ -232,7 +232,7 @@ def secret_of(config: Config, name: str) -> str:
     return secret
 
 
-def _said(error: BaseException, step: Step) -> str:
+def _said(error: BaseException, step: BrowserStep) -> str:
     """In a few words; what was typed is in none of them."""
     if isinstance(error, NavigationError):
         return str(error)

@@ -18,7 +18,7 @@ from typer.main import get_command
 from harvester import __version__, logs
 from harvester.cli.account import account_command
 from harvester.cli.alert import alert_command
-from harvester.cli.completing import spider_names
+from harvester.cli.completion import spider_names
 from harvester.cli.crawl import SCRAPY_TOOLS, crawl_command, import_command, scrapy_command
 from harvester.cli.db import db
 from harvester.cli.deploy import deploy_command

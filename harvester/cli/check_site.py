@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from harvester.cli.completing import site_names
+from harvester.cli.completion import site_names
 from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 from harvester.validation import did_you_mean

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harvester.cli.completing import spider_names
+from harvester.cli.completion import spider_names
 
 
 def crawl_command(

@@ -63,7 +63,7 @@ class Level(StrEnum):
     FAIL = "fail"
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """What was found, and how to mend it."""
 
     level: Level
@@ -72,7 +72,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def examine(config: Config, site: str) -> Iterator[Finding]:
+def examine(config: Config, site: str) -> Iterator[DoctorFinding]:
     """One finding after another, as they are made. `site` is an http(s) address to be asked once."""
     yield python()
     yield packages()
@@ -99,26 +99,28 @@ def examine(config: Config, site: str) -> Iterator[Finding]:
     yield clock(date_of_site, site) if date_of_site else clock(date_of_mongodb, "MongoDB")
 
 
-def examine_without_settings(error: UsageError) -> Iterator[Finding]:
+def examine_without_settings(error: UsageError) -> Iterator[DoctorFinding]:
     """The same, when the settings cannot be read: all else depends on them."""
     yield python()
     yield packages()
-    yield Finding(Level.FAIL, "Settings", str(error))
+    yield DoctorFinding(Level.FAIL, "Settings", str(error))
 
 
-def python() -> Finding:
+def python() -> DoctorFinding:
     """The interpreter's version."""
-    return Finding(Level.OK, "Python", f"{platform.python_version()} at {sys.executable}")
+    return DoctorFinding(Level.OK, "Python", f"{platform.python_version()} at {sys.executable}")
 
 
-def packages() -> Finding:
+def packages() -> DoctorFinding:
     """Whether all required distributions are there in a wanted version."""
     required = [Requirement(line) for line in importlib.metadata.requires("harvester") or []]
     wanted = [one for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong = [complaint for one in wanted if (complaint := _complaint_about(one))]
     if wrong:
-        return Finding(Level.FAIL, "Packages", "; ".join(wrong), "make setup")
-    return Finding(Level.OK, "Packages", f"harvester {importlib.metadata.version('harvester')}, {len(wanted)} required")
+        return DoctorFinding(Level.FAIL, "Packages", "; ".join(wrong), "make setup")
+    return DoctorFinding(
+        Level.OK, "Packages", f"harvester {importlib.metadata.version('harvester')}, {len(wanted)} required"
+    )
 
 
 def _complaint_about(requirement: Requirement) -> str:
@@ -131,7 +133,7 @@ def _complaint_about(requirement: Requirement) -> str:
     return f"{requirement.name} is {version}, not {requirement.specifier}"
 
 
-def settings(config: Config) -> Finding:
+def settings(config: Config) -> DoctorFinding:
     """Whether all variables that look like settings are some, and whether what is read later can be read."""
     wrong = misspelt(config)
     try:
@@ -139,37 +141,37 @@ def settings(config: Config) -> Finding:
     except UsageError as error:
         wrong.append(f"{error} Until then no old file is removed")
     if wrong:
-        return Finding(Level.WARN, "Settings", "\n".join(wrong), "correct these variables, or unset them")
-    return Finding(Level.OK, "Settings", "all names are known")
+        return DoctorFinding(Level.WARN, "Settings", "\n".join(wrong), "correct these variables, or unset them")
+    return DoctorFinding(Level.OK, "Settings", "all names are known")
 
 
-def contact(config: Config) -> Finding:
+def contact(config: Config) -> DoctorFinding:
     """Whether operators of sites can reach who runs this."""
     if config.contact:
-        return Finding(Level.OK, "Contact", config.contact)
+        return DoctorFinding(Level.OK, "Contact", config.contact)
     remedy = "set HARVESTER_CONTACT to an e-mail address or a page of yours, as mailto:NAME@YOUR-DOMAIN"
-    return Finding(Level.WARN, "Contact", "none: whoever runs the sites that are asked cannot reach you", remedy)
+    return DoctorFinding(Level.WARN, "Contact", "none: whoever runs the sites that are asked cannot reach you", remedy)
 
 
-def sites(config: Config) -> Iterator[Finding]:
+def sites(config: Config) -> Iterator[DoctorFinding]:
     """Whether the entries of sites can be used, with all that they want: proxies, credentials, a browser."""
     if config.proxies_file:
         try:
-            yield Finding(Level.OK, "Proxies", f"{len(read_list(config.proxies_file))} in {config.proxies_file}")
+            yield DoctorFinding(Level.OK, "Proxies", f"{len(read_list(config.proxies_file))} in {config.proxies_file}")
         except HarvesterError as error:
-            yield Finding(Level.FAIL, "Proxies", str(error))
+            yield DoctorFinding(Level.FAIL, "Proxies", str(error))
     try:
         own = len(sites_of(own_files(config)))
         known = list(read_sites(config))
     except HarvesterError as error:
-        yield Finding(Level.FAIL, "Sites", str(error))
+        yield DoctorFinding(Level.FAIL, "Sites", str(error))
         return
     lacking = [f"[{site.name}] {lack}" for site in known for lack in _lacks(site, config)]
     if lacking:
-        yield Finding(Level.FAIL, "Sites", "\n".join(lacking))
+        yield DoctorFinding(Level.FAIL, "Sites", "\n".join(lacking))
     else:
         where = f"{own:,} of them in {config.sites_dir}" if config.sites_dir else "HARVESTER_SITES_DIR names no folder"
-        yield Finding(Level.OK, "Sites", f"{counted(len(known), 'entry', 'entries')}; {where}")
+        yield DoctorFinding(Level.OK, "Sites", f"{counted(len(known), 'entry', 'entries')}; {where}")
 
 
 def _lacks(site: Site, config: Config) -> Iterator[str]:
@@ -189,27 +191,27 @@ def _lacks(site: Site, config: Config) -> Iterator[str]:
             yield str(error)
 
 
-def alerts(config: Config) -> Finding:
+def alerts(config: Config) -> DoctorFinding:
     """Whether somebody is told when a run goes wrong. Nothing is sent."""
     if missing := incomplete_channels(config):
-        return Finding(Level.WARN, "Alerts", "\n".join(missing))
+        return DoctorFinding(Level.WARN, "Alerts", "\n".join(missing))
     names = list(configured_channels(config, Alert("", [], None, {})))
     if not names:
-        return Finding(Level.OK, "Alerts", "no channel: nobody is told when a run goes wrong")
-    return Finding(Level.OK, "Alerts", f"by {', '.join(names)}; `harvester alert --test` tries them")
+        return DoctorFinding(Level.OK, "Alerts", "no channel: nobody is told when a run goes wrong")
+    return DoctorFinding(Level.OK, "Alerts", f"by {', '.join(names)}; `harvester alert --test` tries them")
 
 
-def publishing(config: Config) -> Finding:
+def publishing(config: Config) -> DoctorFinding:
     """Whether all sinks can be used, as far as that can be known without sending them anything."""
     try:
         found = project_sinks(config)
     except UsageError as error:
-        return Finding(Level.FAIL, "Publishing", str(error))
+        return DoctorFinding(Level.FAIL, "Publishing", str(error))
     names = ", ".join(found.by_name) if found else ""
-    return Finding(Level.OK, "Publishing", f"to {names}; `harvester publish test SINK` tries one")
+    return DoctorFinding(Level.OK, "Publishing", f"to {names}; `harvester publish test SINK` tries one")
 
 
-def mongodb(config: Config) -> tuple[Finding, datetime | None]:
+def mongodb(config: Config) -> tuple[DoctorFinding, datetime | None]:
     """Whether MongoDB answers, and the time it has. The private one is started, and has the time of this machine."""
     subject, milliseconds = "MongoDB", SERVER_TIMEOUT_SECONDS * 1000
     timeouts: dict[str, Any] = {"serverSelectionTimeoutMS": milliseconds, "connectTimeoutMS": milliseconds}
@@ -219,35 +221,37 @@ def mongodb(config: Config) -> tuple[Finding, datetime | None]:
             client[config.database].list_collection_names()
             date = client.admin.command("hello")["localTime"]
     except ServiceError as error:
-        return Finding(Level.FAIL, subject, str(error)), None
+        return DoctorFinding(Level.FAIL, subject, str(error)), None
     except OperationFailure as error:
         reason = (error.details or {}).get("errmsg", error)
         remedy = f"check user, password and rights in {variable_of('mongodb_uri')}"
-        return Finding(Level.FAIL, subject, f"refuses: {reason}", remedy), None
+        return DoctorFinding(Level.FAIL, subject, f"refuses: {reason}", remedy), None
     except (PyMongoError, ValueError) as error:
         remedy = f"check {variable_of('mongodb_uri')} and that the server runs, or unset it"
-        return Finding(Level.FAIL, subject, f"cannot be reached: {said(error)[:300]}", remedy), None
+        return DoctorFinding(Level.FAIL, subject, f"cannot be reached: {said(error)[:300]}", remedy), None
     if config.mongodb_uri:
-        return Finding(Level.OK, subject, f"{version} (configured)"), date
+        return DoctorFinding(Level.OK, subject, f"{version} (configured)"), date
     where = f"private, in {config.state_dir / 'mongodb'}; `harvester db` prints its address"
-    return Finding(Level.OK, subject, f"{version} ({where})"), None
+    return DoctorFinding(Level.OK, subject, f"{version} ({where})"), None
 
 
-def schedules(config: Config) -> Finding | None:
+def schedules(config: Config) -> DoctorFinding | None:
     """Whether a worker begins what is scheduled, and visits what recurring jobs watch. None: there is nothing such."""
     subject = "Schedules"
     try:
         found, late = asyncio.run(_scheduled(config))
     except HarvesterError as error:
-        return Finding(Level.FAIL, subject, str(error))
+        return DoctorFinding(Level.FAIL, subject, str(error))
     if waiting := [f"{name}: {said}" for name, said in [*late.schedules.items(), *late.jobs.items()]]:
-        return Finding(Level.WARN, subject, "\n".join(waiting), "start workers: `harvester worker`, or `harvester up`")
+        return DoctorFinding(
+            Level.WARN, subject, "\n".join(waiting), "start workers: `harvester worker`, or `harvester up`"
+        )
     running = [each for each in found if not each.paused]
     if not running:
         return None
     next_at = min(each.next_at for each in running)
     said = f"{counted(len(running), 'schedule')}, the next at {next_at:%Y-%m-%d %H:%M:%S} UTC"
-    return Finding(Level.OK, subject, said)
+    return DoctorFinding(Level.OK, subject, said)
 
 
 async def _scheduled(config: Config) -> tuple[list[Schedule], Late]:
@@ -256,37 +260,37 @@ async def _scheduled(config: Config) -> tuple[list[Schedule], Late]:
         return found, await find_late(service.ledger, found)
 
 
-def postgres(config: Config, address: str) -> Finding:
+def postgres(config: Config, address: str) -> DoctorFinding:
     """Whether PostgreSQL takes records. The schema for them is made."""
     try:
         from harvester.stores.postgres import Postgres
 
         with Postgres(address, config.postgres_schema, named=variable_of("postgres_uri")) as to:
-            return Finding(Level.OK, "PostgreSQL", f"{to.place}, schema {to.schema}")
+            return DoctorFinding(Level.OK, "PostgreSQL", f"{to.place}, schema {to.schema}")
     except HarvesterError as error:
-        return Finding(Level.FAIL, "PostgreSQL", str(error))
+        return DoctorFinding(Level.FAIL, "PostgreSQL", str(error))
 
 
-def redis(config: Config) -> Finding:
+def redis(config: Config) -> DoctorFinding:
     """Whether Redis answers; the private one is started."""
     whose = "configured" if config.redis_url else f"private, in {config.state_dir / 'valkey'}"
     try:
         info = asyncio.run(_info(config))
     except ServiceError as error:
-        return Finding(Level.FAIL, "Redis", str(error))
+        return DoctorFinding(Level.FAIL, "Redis", str(error))
     except UsageError as error:
-        return Finding(Level.FAIL, "Redis", str(error), f"correct {variable_of('redis_url')}, or unset it")
+        return DoctorFinding(Level.FAIL, "Redis", str(error), f"correct {variable_of('redis_url')}, or unset it")
     except (RedisError, OSError) as error:
         remedy = f"check {variable_of('redis_url')} and that the server runs, or unset it"
-        return Finding(Level.FAIL, "Redis", f"cannot be used: {error or 'no answer in time'}", remedy)
+        return DoctorFinding(Level.FAIL, "Redis", f"cannot be used: {error or 'no answer in time'}", remedy)
     version = f"Valkey {info['valkey_version']}" if "valkey_version" in info else info["redis_version"]
     if problem := problem_of(info, config):
         said, _, remedy = problem.partition(": ")
-        return Finding(Level.FAIL, "Redis", f"{version} ({whose}): {said}", remedy)
+        return DoctorFinding(Level.FAIL, "Redis", f"{version} ({whose}): {said}", remedy)
     if forgets(info):
         said = f"{version} ({whose}), which keeps no log: when it ends, what is to be fetched is lost"
-        return Finding(Level.WARN, "Redis", said, "set `appendonly yes`")
-    return Finding(Level.OK, "Redis", f"{version} ({whose})")
+        return DoctorFinding(Level.WARN, "Redis", said, "set `appendonly yes`")
+    return DoctorFinding(Level.OK, "Redis", f"{version} ({whose})")
 
 
 async def _info(config: Config) -> dict[str, Any]:
@@ -298,7 +302,7 @@ async def _info(config: Config) -> dict[str, Any]:
         await client.aclose()
 
 
-def browser(config: Config) -> Finding:
+def browser(config: Config) -> DoctorFinding:
     """Whether there is a Chromium that runs."""
     for path in installed(config):
         try:
@@ -306,16 +310,16 @@ def browser(config: Config) -> Finding:
         except (OSError, subprocess.TimeoutExpired):
             continue
         if answer.returncode == 0:
-            return Finding(Level.OK, "Chromium", f"{answer.stdout.strip()} at {path}")
+            return DoctorFinding(Level.OK, "Chromium", f"{answer.stdout.strip()} at {path}")
     if config.chromium:
         said = f"{config.chromium} is no Chromium that runs"
-        return Finding(Level.WARN, "Chromium", said, "correct HARVESTER_CHROMIUM, or unset it")
+        return DoctorFinding(Level.WARN, "Chromium", said, "correct HARVESTER_CHROMIUM, or unset it")
     install = "`apt-get install chromium-headless-shell`, or `playwright install chromium`"
     remedy = f"only pages that need a browser miss it: {install}"
-    return Finding(Level.WARN, "Chromium", "not found", remedy)
+    return DoctorFinding(Level.WARN, "Chromium", "not found", remedy)
 
 
-def folder(name: str, path: Path, variable: str = "") -> Finding:
+def folder(name: str, path: Path, variable: str = "") -> DoctorFinding:
     """Whether the folder, or the one in which it will be made, can be written and has room."""
     subject = f"Folder for {name}"
     place = path.resolve()
@@ -327,42 +331,44 @@ def folder(name: str, path: Path, variable: str = "") -> Finding:
         free = shutil.disk_usage(place).free
     except OSError as error:
         reason = error.strerror or str(error)
-        return Finding(Level.FAIL, subject, f"{path}: {reason}", f"make {place} a writable folder, or set {variable}")
+        return DoctorFinding(
+            Level.FAIL, subject, f"{path}: {reason}", f"make {place} a writable folder, or set {variable}"
+        )
     text = f"{path}, {free / 1000**3:.1f} GB free"
     if free < LITTLE_ROOM_BYTES:
         level = Level.FAIL if free < NO_ROOM_BYTES else Level.WARN
-        return Finding(level, subject, text, f"make room, or set {variable} to another disk")
-    return Finding(Level.OK, subject, text)
+        return DoctorFinding(level, subject, text, f"make room, or set {variable} to another disk")
+    return DoctorFinding(Level.OK, subject, text)
 
 
-def images(location: str) -> Finding:
+def images(location: str) -> DoctorFinding:
     """Whether pictures can be kept there. An S3 bucket is not asked."""
     if "://" not in location:
         return folder("images", Path(location), "HARVESTER_IMAGES_STORE")
     try:
         open_store(location)
     except HarvesterError as error:
-        return Finding(Level.FAIL, "Folder for images", str(error))
-    return Finding(Level.OK, "Folder for images", location)
+        return DoctorFinding(Level.FAIL, "Folder for images", str(error))
+    return DoctorFinding(Level.OK, "Folder for images", location)
 
 
-def logins(config: Config) -> Finding:
+def logins(config: Config) -> DoctorFinding:
     """Whether a login is configured whole, and kept login sessions are closed to other users of this machine."""
     try:
         account_of(config)
     except HarvesterError as error:
-        return Finding(Level.FAIL, "Logins", str(error))
+        return DoctorFinding(Level.FAIL, "Logins", str(error))
     if os.name != "posix":
-        return Finding(Level.OK, "Logins", "closed by the folder's access list")
+        return DoctorFinding(Level.OK, "Logins", "closed by the folder's access list")
     kept = sorted((config.state_dir / "sessions").glob("*.json"))
     open_to_others = [path for path in kept if path.stat().st_mode & 0o077]
     if open_to_others:
         names = " ".join(map(str, open_to_others))
-        return Finding(Level.FAIL, "Logins", f"{names} can be read by others", f"chmod 600 {names}")
-    return Finding(Level.OK, "Logins", f"{len(kept)} kept, readable by you alone" if kept else "none kept")
+        return DoctorFinding(Level.FAIL, "Logins", f"{names} can be read by others", f"chmod 600 {names}")
+    return DoctorFinding(Level.OK, "Logins", f"{len(kept)} kept, readable by you alone" if kept else "none kept")
 
 
-def reach(site: str, user_agent: str) -> tuple[Finding, datetime | None]:
+def reach(site: str, user_agent: str) -> tuple[DoctorFinding, datetime | None]:
     """Whether the site answers, and the time it has."""
     try:
         with urlopen(Request(site, headers={"User-Agent": user_agent}), timeout=SITE_TIMEOUT_SECONDS) as response:
@@ -373,12 +379,12 @@ def reach(site: str, user_agent: str) -> tuple[Finding, datetime | None]:
     except (URLError, HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         remedy = "is this machine online, and is there a proxy (HTTPS_PROXY)? `--site URL` asks another one"
-        return Finding(Level.WARN, "Site", f"{site} cannot be reached: {reason}", remedy), None
+        return DoctorFinding(Level.WARN, "Site", f"{site} cannot be reached: {reason}", remedy), None
     date = _parsed(headers["Date"])
     if status >= 400:
         remedy = "look at it in a browser: it may be down, or refuse this network"
-        return Finding(Level.WARN, "Site", f"{site} answers with status {status}", remedy), date
-    return Finding(Level.OK, "Site", f"{site} answers"), date
+        return DoctorFinding(Level.WARN, "Site", f"{site} answers with status {status}", remedy), date
+    return DoctorFinding(Level.OK, "Site", f"{site} answers"), date
 
 
 def _parsed(header: str | None) -> datetime | None:
@@ -388,12 +394,12 @@ def _parsed(header: str | None) -> datetime | None:
         return None
 
 
-def clock(date: datetime | None, whose: str) -> Finding:
+def clock(date: datetime | None, whose: str) -> DoctorFinding:
     """Whether this machine's clock agrees with theirs."""
     if date is None:
-        return Finding(Level.OK, "Clock", "unknown: there was no answer to compare it with")
+        return DoctorFinding(Level.OK, "Clock", "unknown: there was no answer to compare it with")
     ahead = time.time() - date.replace(tzinfo=date.tzinfo or UTC).timestamp()
     if abs(ahead) > CLOCK_TOLERANCE_SECONDS:
         text = f"{abs(ahead):.0f} seconds {'ahead of' if ahead > 0 else 'behind'} {whose}"
-        return Finding(Level.WARN, "Clock", text, "set it: `timedatectl set-ntp true`, or the system's settings")
-    return Finding(Level.OK, "Clock", f"agrees with {whose}")
+        return DoctorFinding(Level.WARN, "Clock", text, "set it: `timedatectl set-ntp true`, or the system's settings")
+    return DoctorFinding(Level.OK, "Clock", f"agrees with {whose}")

@@ -10,8 +10,8 @@ from harvester.exceptions import UsageError
 from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
+    from harvester.jobs.recurring import RecurringItem, Standing
     from harvester.jobs.service import JobService
-    from harvester.jobs.watched import Standing, Watched
 
 endpoints = typer.Typer(help="Endpoints that are watched: how each stands, and restarting it.", no_args_is_help=True)
 
@@ -30,11 +30,11 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List the endpoints of all jobs, those that need somebody first."""
-    from harvester.jobs.watched import Standing
+    from harvester.jobs.recurring import Standing
 
     chosen = one_of("--standing", standing, Standing)
-    watched, late = with_own_service(_watched)
-    found = [each for each in watched if chosen in (None, each.standing)][:limit]
+    recurring, late = with_own_service(_watched)
+    found = [each for each in recurring if chosen in (None, each.standing)][:limit]
     if as_json:
         print_json(found)
         return
@@ -64,18 +64,18 @@ def restart_command(
         raise UsageError("restart: give one of names and --all.")
 
     async def restart(service: "JobService") -> int:
-        from harvester.jobs import watched
+        from harvester.jobs import recurring
 
-        return await watched.restart(service, await watched.standing_jobs(service, SPIDER), names or ())
+        return await recurring.restart(service, await recurring.standing_jobs(service, SPIDER), names or ())
 
     number = with_own_service(restart)
     tell({"restarted": number}, f"{number:,} {'endpoint is' if number == 1 else 'endpoints are'} restarted.", as_json)
 
 
-async def _watched(service: "JobService") -> "tuple[list[Watched], dict[str, str]]":
+async def _watched(service: "JobService") -> "tuple[list[RecurringItem], dict[str, str]]":
     """Returns those of all jobs that go on, those that need somebody first; and which jobs wait for a worker."""
     from harvester.jobs.late import find_late
-    from harvester.jobs.watched import Standing, find_watched, standing_jobs
+    from harvester.jobs.recurring import Standing, find_watched, standing_jobs
 
     jobs = await standing_jobs(service, SPIDER)
     found = await find_watched(service, jobs, MOST_NUMBER)
@@ -84,5 +84,5 @@ async def _watched(service: "JobService") -> "tuple[list[Watched], dict[str, str
     return sorted(found, key=lambda each: _place(each, order)), {job.id: late[job.id] for job in jobs if job.id in late}
 
 
-def _place(each: "Watched", order: "list[Standing]") -> tuple[Any, ...]:
+def _place(each: "RecurringItem", order: "list[Standing]") -> tuple[Any, ...]:
     return (order.index(each.standing) if each.standing in order else len(order), each.name)

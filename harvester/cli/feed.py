@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast
 
 import typer
 
-from harvester.cli.completing import spider_names
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 

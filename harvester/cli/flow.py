@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.assignments import pairs
 from harvester.cli.configured import load_config
-from harvester.cli.pairs import pairs
 from harvester.exceptions import LEFT, ServiceError
 
 flow = typer.Typer(help="Recorded browser flows: look at one, and try it.", no_args_is_help=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harvester.cli.asking import confirm
-from harvester.cli.completing import spider_names
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
+from harvester.cli.confirmation import confirm
 from harvester.cli.jobs import Json, Limit
 from harvester.cli.printing import print_json
 from harvester.exceptions import UsageError

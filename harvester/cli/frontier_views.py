@@ -9,8 +9,8 @@ from rich.table import Table
 from harvester.breaker.messages import place
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts
 from harvester.formatting import counted, duration, number, plural, size
-from harvester.frontier.messages import BreakerStatus, DeadLetter, RequestStatus, Status
-from harvester.frontier.operations import Reading, StartStatus
+from harvester.frontier.messages import BreakerStatus, DeadLetter, FrontierStatus, RequestStatus
+from harvester.frontier.operations import FrontierReading, StartStatus
 from harvester.frontier.start_list import DeadEntry
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST_ROWS = 20
 """Sites and jobs that are listed, those with the most requests; breakers, too."""
 
 
-def print_status(reading: Reading) -> None:
+def print_status(reading: FrontierReading) -> None:
     """The whole frontier."""
     status, rates, _ = reading
     rows = [
@@ -64,13 +64,13 @@ def print_status(reading: Reading) -> None:
             console.print(_places(title, places))
 
 
-def _done(status: Status) -> str:
+def _done(status: FrontierStatus) -> str:
     """With what outcomes, and how many records were not stored."""
     rejected = f"; {counted(status.rejected, 'record')} rejected, see data/rejects" if status.rejected else ""
     return parts(status.done_by_outcome) + rejected
 
 
-def _sites(status: Status) -> str:
+def _sites(status: FrontierStatus) -> str:
     """Whose requests are parked."""
     parked = {name: counts["parked"] for name, counts in status.sites.items() if counts["parked"]}
     if not parked:
@@ -103,7 +103,7 @@ def print_start_list(start: StartStatus) -> None:
     new_console().print(f"\nstart list: {start.entries:,} left; workers have taken {taken}, {start.dead:,} malformed")
 
 
-def _workers(status: Status) -> Table:
+def _workers(status: FrontierStatus) -> Table:
     table = new_table("worker", "leased", "oldest", "silent for")
     for name, worker in sorted(status.workers.items()):
         oldest = duration(worker.oldest_s) if worker.leased else "-"
@@ -183,7 +183,7 @@ def print_request(url: str, fate: RequestStatus | None) -> None:
         console.print(f"  {at(event.at)}  {event.event:12} {event.outcome} {event.reason}".rstrip())
 
 
-def _next(status: Status, now: float) -> str:
+def _next(status: FrontierStatus, now: float) -> str:
     if status.next_due is None:
         return ""
     return f"the next until {at(status.next_due)}, {duration(status.next_due - now)} from now"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from harvester.cli import remote
-from harvester.cli.asking import confirm
-from harvester.cli.completing import spider_names
+from harvester.cli.assignments import pairs
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
+from harvester.cli.confirmation import confirm
 from harvester.cli.export import EscapeFormulas, Excel, Schema, csv_options, opened_postgres, say_rejected
-from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.exceptions import INTERRUPTED, LEFT, UNMET, JobConflict, UsageError
 from harvester.validation import MOST_NUMBER
@@ -69,14 +69,14 @@ def submit_command(
     """Make a job of the lines of a file. Lines that cannot be used are named and left out."""
     from harvester.cli import jobs_views as views
     from harvester.download.addresses import unusable
-    from harvester.jobs.inputs import Format, Input
+    from harvester.jobs.inputs import Input, InputFormat
     from harvester.jobs.submission import Submission
     from harvester.worker.interrupts import end_on_signals
 
     again = "the same command adds the rest" if idempotency_key else "with --idempotency-key it could go on"
     end_on_signals(f"Stopped: items that were added stay; {again}.")
     wanted = Submission(spider, pairs("-a", argument or []), kind, priority, max_items, name, idempotency_key)
-    given = Input(source, one_of("--format", form, Format), key)
+    given = Input(source, one_of("--format", form, InputFormat), key)
     if webhook and (fault := unusable(webhook)):
         raise UsageError(f"--webhook: {fault}.")
     submitted = with_service(lambda service: service.submit(wanted, given))
@@ -154,10 +154,10 @@ def items_command(
 ) -> None:
     """List items with their attempts, and where their records and files lie."""
     from harvester.cli import jobs_views as views
-    from harvester.jobs.documents import State
+    from harvester.jobs.documents import ItemState
     from harvester.jobs.listing import ItemFilter
 
-    one_of("--state", state, State)
+    one_of("--state", state, ItemState)
     found = with_service(lambda service: service.items(job, ItemFilter(state, outcome, site, text), limit))
     if as_json:
         print_json(found)
@@ -281,7 +281,7 @@ def wait_command(
 ) -> None:
     """Wait until a job is finished. Exit code 6: items failed; 7: the time is over; 130: it was cancelled."""
     from harvester.cli import jobs_views as views
-    from harvester.jobs.documents import JobState, State
+    from harvester.jobs.documents import ItemState, JobState
     from harvester.jobs.service import by_state
     from harvester.worker.interrupts import end_on_signals
 
@@ -295,7 +295,7 @@ def wait_command(
         raise typer.Exit(INTERRUPTED)
     if ended.state is not JobState.FINISHED:
         raise typer.Exit(LEFT)
-    raise typer.Exit(UNMET if by_state(ended).get(State.FAILED) else 0)
+    raise typer.Exit(UNMET if by_state(ended).get(ItemState.FAILED) else 0)
 
 
 @jobs.command("run")

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from harvester.cli.assignments import pairs
 from harvester.cli.jobs import Job, Json, jobs, one_of, tell, with_service
-from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.exceptions import UsageError
 
@@ -32,13 +32,13 @@ def add_command(
 ) -> None:
     """Add items to a job. One that was removed is there again."""
     from harvester.cli import jobs_views as views
-    from harvester.jobs.inputs import Format, Input
+    from harvester.jobs.inputs import Input, InputFormat
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals("Stopped: items that were added stay; the same command adds the rest.")
     if bool(keys) + bool(source) != 1:
         raise UsageError("add: give one of keys and --input FILE.")
-    given = Input(source, one_of("--format", form, Format), key) if source else keys or []
+    given = Input(source, one_of("--format", form, InputFormat), key) if source else keys or []
     added = with_service(lambda service: service.add(job, given, kind, often))
     if as_json:
         print_json(added)

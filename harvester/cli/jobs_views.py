@@ -9,7 +9,7 @@ from rich.console import Console
 from harvester.cli.frontier_views import breaker_text
 from harvester.cli.printing import at, new_console, new_grid, new_table, parts, shown
 from harvester.formatting import counted, duration, number, typed_arguments
-from harvester.jobs.documents import NOT_GIVEN, Item, Job, JobState, State
+from harvester.jobs.documents import NOT_GIVEN, Item, ItemState, Job, JobState
 from harvester.jobs.job_stats import reason_of
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemReport
@@ -45,13 +45,13 @@ def print_jobs(jobs: Sequence[Job]) -> None:
     if not jobs:
         console.print("None.")
         return
-    table = new_table("job", "state", *State)
+    table = new_table("job", "state", *ItemState)
     are_standing = any(job.standing for job in jobs)
     for name in ("created", *(["again"] if are_standing else []), "name"):
         table.add_column(name, overflow="fold")
     for job in jobs:
         states = by_state(job)
-        numbers = [f"{states.get(state, 0):,}" for state in State]
+        numbers = [f"{states.get(state, 0):,}" for state in ItemState]
         again = [job.recheck] if are_standing else []
         table.add_row(job.id, job.state, *numbers, f"{job.created_at:%Y-%m-%d %H:%M}", *again, shown(job.name))
     console.print(table)
@@ -108,7 +108,7 @@ def _print_counts(console: Console, report: JobReport) -> None:
     counted_at = report.job.counted_at
     if counted_at and not report.job.is_counted and now() - counted_at > SEEN_AS_NOW:
         grid.add_row("", "", f"counted {at(counted_at)}")
-    for state in State:
+    for state in ItemState:
         grid.add_row(f"  {state}", f"{report.states.get(state, 0):,}", "")
     for kind, states in report.kinds.items():
         grid.add_row(f"kind {kind}", f"{sum(states.values()):,}", parts(states))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harvester.cli.completing import site_names
+from harvester.cli.completion import site_names
 from harvester.exceptions import PageFailed, ParseError, UsageError
 
 MAX_SAMPLE = 60

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from scrapy.utils.conf import closest_scrapy_cfg
 
-from harvester.cli import beginning
-from harvester.cli.beginning import Page
+from harvester.cli import spider_template
 from harvester.cli.one_page import check_address, fetch, write
+from harvester.cli.spider_template import StartPage
 from harvester.exceptions import UsageError
 
 NEW_PACKAGE = "sites"
@@ -29,8 +29,8 @@ def write_spider(name: str, url: str) -> None:
     _refuse_existing(project, name)
     answer = fetch(url)
     kind = (answer.headers.get("Content-Type") or b"").decode("latin-1")
-    page = Page(url, answer.body, "json" in kind, getattr(answer, "encoding", "utf-8"))
-    files = {**project.missing, **beginning.spider(name, page, project.package, date.today())}
+    page = StartPage(url, answer.body, "json" in kind, getattr(answer, "encoding", "utf-8"))
+    files = {**project.missing, **spider_template.spider(name, page, project.package, date.today())}
     for path, content in files.items():
         write(project.root / path, content)
     print(f"\nTo run it: harvester crawl {name}\nTo test its parser: python -m pytest tests/test_{name}.py")
@@ -48,7 +48,7 @@ def _project() -> _Project:
     """That of the current folder, or a new one. Raises UsageError when it keeps its spiders as none is kept here."""
     found = closest_scrapy_cfg()
     if not found:
-        return _Project(Path(), NEW_PACKAGE, beginning.project(NEW_PACKAGE) | _missing(Path(), NEW_PACKAGE))
+        return _Project(Path(), NEW_PACKAGE, spider_template.project(NEW_PACKAGE) | _missing(Path(), NEW_PACKAGE))
     from harvester.project import project_settings
 
     root = Path(os.path.relpath(Path(found).parent))
@@ -67,7 +67,7 @@ def _missing(root: Path, package: str) -> dict[str, bytes]:
 
 
 def _refuse_existing(project: _Project, name: str) -> None:
-    paths = {path for suffix in ("html", "json") for path in beginning.paths(name, project.package, suffix)}
+    paths = {path for suffix in ("html", "json") for path in spider_template.paths(name, project.package, suffix)}
     for path in sorted(paths | project.missing.keys()):
         if (project.root / path).exists():
             raise UsageError(f"new: {project.root / path} is there already; nothing was written.")

@@ -9,7 +9,7 @@ from harvester.exceptions import StorageError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from harvester.spiders.checking import Finding
+    from harvester.spiders.checking import ProjectFinding
 
 LINE = 'ADDONS = {"harvester.Addon": 500}'
 MORE = 'ADDONS = {**ADDONS, "harvester.Addon": 500}'
@@ -47,7 +47,7 @@ def check() -> None:
     settings = brought_settings()
     loader = loader_of(settings)
     names = loader.list()
-    found: dict[Finding, None] = {}
+    found: dict[ProjectFinding, None] = {}
     for name in names:
         found |= dict.fromkeys(check_spider(settings, loader.load(name)))
     print(f"{len(names):,} spiders of {settings['BOT_NAME']}")

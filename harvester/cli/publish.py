@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.database import AsyncDatabase
 
     from harvester.config import Config
-    from harvester.publish.admin import Status
+    from harvester.publish.admin import PublishStatus
     from harvester.publish.sinks import Sinks
 
 publish = typer.Typer(help="Telling others of new and changed records.", no_args_is_help=True)
@@ -37,7 +37,7 @@ def status_command(as_json: Json = False) -> None:
 
     config, sinks = _configured()
 
-    async def ask() -> "Status":
+    async def ask() -> "PublishStatus":
         async with _database(config) as database:
             return await admin.status(database, sinks)
 
@@ -58,16 +58,16 @@ def run_command(
     With --until-empty, exit code 7: something is left that could not be sent.
     """
     from harvester.publish import admin
-    from harvester.publish.relay import Relay
+    from harvester.publish.relay import EventRelay
     from harvester.shutdown import stop
     from harvester.stores import mongodb
 
     config, sinks = _configured()
     mongodb.check(config)
 
-    async def run() -> "Status | None":
+    async def run() -> "PublishStatus | None":
         async with _database(config) as database:
-            relay = Relay(config, sinks, database)
+            relay = EventRelay(config, sinks, database)
             running = asyncio.create_task(relay.run())
             loop = asyncio.get_running_loop()
             asked_to_end = asyncio.create_task(asyncio.Event().wait())
@@ -207,7 +207,7 @@ async def _database(config: "Config") -> "AsyncIterator[AsyncDatabase[dict[str, 
             await mongodb.disconnect(database)
 
 
-def _print(found: "Status") -> None:
+def _print(found: "PublishStatus") -> None:
     console = new_console()
     table = new_table("sink", "waiting", "dead", "sent")
     for name in ("kind", "state", "since", "until", "why"):

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from harvester.cli.asking import confirm
 from harvester.cli.configured import load_config
+from harvester.cli.confirmation import confirm
 from harvester.exceptions import ServiceError, UsageError
 
 

@@ -12,7 +12,7 @@ import typer
 from harvester.cli.configured import load_config
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
-    from harvester.client.access import Access
+    from harvester.client.access import ControllerAccess
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +50,7 @@ class RemoteTyper(typer.Typer):
         return decorated
 
 
-def chosen() -> "Access | None":
+def chosen() -> "ControllerAccess | None":
     """The controller that is asked; None: servers of this machine are. Raises UsageError."""
     given, config = _given.get(), load_config()
     if not given.url and not config.url:

@@ -29,7 +29,7 @@ def report_command(
 ) -> None:
     """Draw a harvest on one HTML page: who follows whom, posts over time, hashtags, threads; or sales and values."""
     from harvester.dashboard.report import write_report
-    from harvester.dashboard.trends import Wanted, write_trends
+    from harvester.dashboard.trends import TrendSelection, write_trends
     from harvester.project import spider_loader
 
     if what not in ("", HASHTAGS):
@@ -42,7 +42,7 @@ def report_command(
         raise UsageError(f"--tag, --source and --region belong to `harvester report {HASHTAGS}`.")
     config = _config(database)
     if what:
-        print(write_trends(config, Wanted(tag or (), source, region, days), out))
+        print(write_trends(config, TrendSelection(tag or (), source, region, days), out))
         return
     spider_loader()  # with the spiders it imports the records of the project
     print(write_report(config, job, out))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from harvester.cli.completing import spider_names
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
 from harvester.cli.printing import at, new_console, new_table, parts, print_json, shown
 from harvester.exceptions import UsageError

@@ -50,7 +50,7 @@ def sandbox_command(
 async def _serve(options: "Options", port: int, parcels: int, folder: Path, command: Sequence[str]) -> int:
     """Returns the exit code. Raises UsageError."""
     from harvester.config import read_config
-    from harvester.sandbox.counties.serving import serving, write_entries
+    from harvester.sandbox.counties.server import serving, write_entries
     from harvester.sandbox.environment import SITES, settings
     from harvester.sandbox.network import Network
     from harvester.sandbox.server import serve
@@ -85,7 +85,7 @@ async def _serve(options: "Options", port: int, parcels: int, folder: Path, comm
 
 async def _wait(variables: Mapping[str, str], first: str) -> None:
     """Says what to type elsewhere, and waits for a signal."""
-    from harvester.sandbox.counties.serving import CRAWLS
+    from harvester.sandbox.counties.server import CRAWLS
 
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from harvester.cli.completing import spider_names
+from harvester.cli.assignments import pairs
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
 from harvester.cli.jobs import Json, one_of, tell
-from harvester.cli.pairs import pairs
 from harvester.cli.printing import print_json
 from harvester.exceptions import UsageError
 from harvester.validation import MOST_NUMBER
 
 if TYPE_CHECKING:  # imports inside commands keep shell completion quick
-    from harvester.jobs.coming import Coming
     from harvester.jobs.late import Late
     from harvester.jobs.schedules import Schedule
     from harvester.jobs.scheduling import Schedules
     from harvester.jobs.service import JobService
+    from harvester.jobs.upcoming import Coming
 
 T = TypeVar("T")
 
@@ -133,12 +133,12 @@ def show_command(
 ) -> None:
     """Show the coming day: what is begun or looked at when, and why then."""
     from harvester.cli import schedule_views as views
-    from harvester.jobs import coming
+    from harvester.jobs import upcoming
 
     async def show(service: "JobService", schedules: "Schedules") -> "Coming":
         until = service.ledger.now() + timedelta(hours=hours)
         chosen = [await schedules.named(name)] if name else await schedules.all()
-        return await coming.until(service.ledger, chosen, until, limit, with_looks=not name)
+        return await upcoming.until(service.ledger, chosen, until, limit, with_looks=not name)
 
     found = _with_schedules(show)
     if as_json:

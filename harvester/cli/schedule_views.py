@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from harvester.cli.printing import at, new_console, new_table, shown
-from harvester.jobs.coming import Coming
 from harvester.jobs.late import Late
 from harvester.jobs.schedules import Schedule
+from harvester.jobs.upcoming import Coming
 
 MOST_SAID = 400
 """Characters of what is said of a schedule."""

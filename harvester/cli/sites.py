@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from harvester.cli.check_site import check_command
-from harvester.cli.completing import site_names
+from harvester.cli.completion import site_names
 from harvester.cli.configured import load_config
 from harvester.cli.learn_site import learn_command
 from harvester.exceptions import UsageError

@@ -32,12 +32,12 @@ def up_command(
     from harvester.worker.interrupts import end_on_signals
 
     end_on_signals("Stopped before the control room was up.")
-    from harvester.control.up import Wanted, up  # imports inside commands keep shell completion quick
+    from harvester.control.up import UpOptions, up  # imports inside commands keep shell completion quick
 
     config = load_config()
     if logs.is_json():
         logging.basicConfig(level=logging.INFO)
-    wanted = Wanted(host, port, 0 if no_workers else workers)
+    wanted = UpOptions(host, port, 0 if no_workers else workers)
     raise typer.Exit(asyncio.run(up(config, wanted, _say)))
 
 

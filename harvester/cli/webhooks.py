@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from harvester.cli.completing import spider_names
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
 from harvester.cli.jobs import Json, tell
 from harvester.cli.printing import at, new_console, new_table, print_json, shown
@@ -97,7 +97,7 @@ def remove_command(webhook: Id, as_json: Json = False) -> None:
 @webhooks.command("run")
 def run_command() -> None:
     """Tell webhooks what happens, until Ctrl-C, where no controller runs that does. Several at once do no harm."""
-    from harvester.control.webhook_sender import WebhookSender
+    from harvester.control.webhook_sender import JobWebhookSender
     from harvester.jobs.service import job_service
     from harvester.worker.interrupts import end_on_signals
 
@@ -105,7 +105,7 @@ def run_command() -> None:
 
     async def run() -> None:
         async with job_service(load_config()) as service:
-            sender = WebhookSender(service)
+            sender = JobWebhookSender(service)
             try:
                 await sender.run()
             finally:

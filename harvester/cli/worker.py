@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from harvester.cli.completing import spider_names
+from harvester.cli.assignments import pairs
+from harvester.cli.completion import spider_names
 from harvester.cli.configured import load_config
-from harvester.cli.pairs import pairs
 from harvester.exceptions import INTERRUPTED, LEFT, UsageError
 
 

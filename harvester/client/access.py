@@ -20,7 +20,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _is_token = re.compile(r"[\x21-\x7e]{8,500}").fullmatch
 
 
-class Access(NamedTuple):
+class ControllerAccess(NamedTuple):
     """A controller, and who asks it."""
 
     url: str
@@ -31,7 +31,7 @@ class Access(NamedTuple):
         return f"Access(url={self.url!r})"
 
 
-def access_of(config: Config, url: str = "", token_file: Path | None = None) -> Access | None:
+def access_of(config: Config, url: str = "", token_file: Path | None = None) -> ControllerAccess | None:
     """What is given here goes before HARVESTER_URL and the token of the settings. None: no controller is named.
 
     Raises UsageError for an address that cannot be used, or to which the token would go in the open, and when there is
@@ -54,7 +54,7 @@ def access_of(config: Config, url: str = "", token_file: Path | None = None) -> 
     if not _is_token(token):
         raise UsageError("The token of the controller is none: it is one line, as `harvester tokens add` prints it.")
     mask.add(token)
-    return Access(address, token)
+    return ControllerAccess(address, token)
 
 
 def _token(config: Config, given: Path | None, *, is_here: bool) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 import msgspec
 
-from harvester.client.access import API, Access
+from harvester.client.access import API, ControllerAccess
 from harvester.config import Config
 from harvester.exceptions import (
     HarvesterError,
@@ -84,10 +84,12 @@ class _Failure(NamedTuple):
     """Whether it passes."""
 
 
-class Connection:
+class ControllerConnection:
     """To one controller. `async with`."""
 
-    def __init__(self, access: Access, config: Config, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, access: ControllerAccess, config: Config, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
         """`transport`: in place of the network. Raises UsageError for certificates or a proxy that are none."""
         self.access = access
         self._has_answered = False

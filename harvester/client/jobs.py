@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from harvester.client.access import Access
-from harvester.client.connection import Connection
+from harvester.client.access import ControllerAccess
+from harvester.client.connection import ControllerConnection
 from harvester.client.rows import RemoteRows
 from harvester.client.sending import Parts
 from harvester.config import Config
 from harvester.exceptions import UnknownJob, UsageError
 from harvester.jobs.documents import Job, JobState
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored
-from harvester.jobs.inputs import Input, Lines, keys_as_items, opened, size_of
+from harvester.jobs.inputs import Input, InputLines, keys_as_items, opened, size_of
 from harvester.jobs.listing import ItemFilter, ItemReport
 from harvester.jobs.service import JobReport, check_waitable
 from harvester.jobs.submission import Submission, Submitted, check_key
@@ -44,9 +44,9 @@ ANY_KIND = "item"
 
 
 @asynccontextmanager
-async def remote_jobs(access: Access, config: Config) -> AsyncIterator["RemoteJobs"]:
+async def remote_jobs(access: ControllerAccess, config: Config) -> AsyncIterator["RemoteJobs"]:
     """Connects when something is asked."""
-    connection = Connection(access, config)
+    connection = ControllerConnection(access, config)
     try:
         yield RemoteJobs(connection, config)
     except UnicodeEncodeError as error:
@@ -96,7 +96,7 @@ class _Changed:
 class RemoteJobs:
     """Everything that can be asked of jobs and done to them."""
 
-    def __init__(self, connection: Connection, config: Config) -> None:
+    def __init__(self, connection: ControllerConnection, config: Config) -> None:
         self.config = config
         self._connection = connection
 
@@ -173,7 +173,7 @@ class RemoteJobs:
     async def _send(self, parts: Parts, given: Input, kind: str) -> Submitted:
         await parts.begin()
         with opened(given.path) as file:
-            lines = await asyncio.to_thread(Lines, file, given.path, kind or ANY_KIND, given.form, given.key)
+            lines = await asyncio.to_thread(InputLines, file, given.path, kind or ANY_KIND, given.form, given.key)
             return await parts.send(lines, at_hand=size_of(file) > 0)
 
     async def export(self, job: str, wanted: FileExport) -> list[Exported]:

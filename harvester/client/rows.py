@@ -9,7 +9,7 @@ import bson
 from bson.codec_options import CodecOptions
 from bson.errors import BSONError
 
-from harvester.client.connection import Connection
+from harvester.client.connection import ControllerConnection
 from harvester.exceptions import ServiceError, UsageError
 from harvester.items import RECORDS
 from harvester.items.other import know_collections
@@ -37,7 +37,7 @@ class _Field:
 class RemoteRows:
     """Those of one job."""
 
-    def __init__(self, connection: Connection, path: str, codec: CodecOptions[Document] = _AWARE) -> None:
+    def __init__(self, connection: ControllerConnection, path: str, codec: CodecOptions[Document] = _AWARE) -> None:
         self._connection = connection
         self._path = path
         self._codec = codec

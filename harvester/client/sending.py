@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from harvester.client.connection import Body, Connection
+from harvester.client.connection import Body, ControllerConnection
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.items import Found
@@ -33,7 +33,7 @@ class Parts:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ControllerConnection,
         path: str,
         query: dict[str, Any],
         spider: str,

@@ -5,10 +5,10 @@ import argparse
 from scrapy.commands.bench import Command as ScrapyBench
 from scrapy.settings import default_settings
 
-from harvester.commands.alone import be_alone
+from harvester.commands.standalone import be_alone
 
 
-class Command(ScrapyBench):
+class BenchCommand(ScrapyBench):
     """As Scrapy's: its server is on this machine, where harvester's own downloads do not go."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -4,10 +4,10 @@ import argparse
 
 from scrapy.commands.check import Command as ScrapyCheck
 
-from harvester.commands.alone import be_alone
+from harvester.commands.standalone import be_alone
 
 
-class Command(ScrapyCheck):
+class CheckCommand(ScrapyCheck):
     """As Scrapy's: requests of contracts have callbacks that no frontier can keep."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -24,8 +24,9 @@ from harvester.worker.egg import check_imported
 
 class _Chosen:
     def __new__(cls) -> Any:
-        name = cls.__name__.lower()
-        return import_module(f"{'harvester' if _prepared() else 'scrapy'}.commands.{name}").Command()
+        if not _prepared():
+            return import_module(f"scrapy.commands.{cls.__name__.lower()}").Command()
+        return getattr(import_module(f"harvester.commands.{cls.__name__.lower()}"), f"{cls.__name__}Command")()
 
 
 class Bench(_Chosen): ...

@@ -31,7 +31,7 @@ from harvester.worker import interrupts
 logger = logging.getLogger(__name__)
 
 
-class Command(ScrapyCrawl):
+class CrawlCommand(ScrapyCrawl):
     """Exit codes: see docs/operating.md. `-a help` prints a spider's arguments."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

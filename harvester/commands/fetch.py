@@ -4,10 +4,10 @@ import argparse
 
 from scrapy.commands.fetch import Command as ScrapyFetch
 
-from harvester.commands.alone import be_alone
+from harvester.commands.standalone import be_alone
 
 
-class Command(ScrapyFetch):
+class FetchCommand(ScrapyFetch):
     """As Scrapy's."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import argparse
 from scrapy.commands.genspider import Command as ScrapyGenspider
 
 
-class Command(ScrapyGenspider):
+class GenspiderCommand(ScrapyGenspider):
     """As Scrapy's; a project whose NEWSPIDER_MODULE is none of its SPIDER_MODULES has the file in the current folder.
 
     It would be a module of harvester itself for a project that takes over harvester's settings.

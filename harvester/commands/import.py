@@ -4,11 +4,11 @@ import argparse
 
 from scrapy import Spider
 
-from harvester.commands.crawl import Command as Crawl
+from harvester.commands.crawl import CrawlCommand as Crawl
 from harvester.commands.staged import StagedSpider
 
 
-class Command(Crawl):
+class ImportCommand(Crawl):
     """`scrapy import PATH... [-a spider=NAME]`, otherwise as `scrapy crawl`."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:

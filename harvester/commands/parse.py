@@ -6,10 +6,10 @@ from typing import Any
 
 from scrapy.commands.parse import Command as ScrapyParse
 
-from harvester.commands.alone import be_alone, know_formats, shown
+from harvester.commands.standalone import be_alone, know_formats, shown
 
 
-class Command(ScrapyParse):
+class ParseCommand(ScrapyParse):
     """As Scrapy's."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -7,10 +7,10 @@ from scrapy.commands.runspider import Command as ScrapyRunSpider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from harvester.commands.alone import be_alone, know_formats
+from harvester.commands.standalone import be_alone, know_formats
 
 
-class Command(ScrapyRunSpider):
+class RunspiderCommand(ScrapyRunSpider):
     """As Scrapy's, for spiders that take no items of jobs."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -5,13 +5,13 @@ from threading import Thread
 
 from scrapy.commands.shell import Command as ScrapyShell
 
-from harvester.commands.alone import be_alone
+from harvester.commands.standalone import be_alone
 
 END_S = 5.0
 """How long the shell waits for its event loop to end."""
 
 
-class Command(ScrapyShell):
+class ShellCommand(ScrapyShell):
     """As Scrapy's, but its event loop ends before the process does.
 
     Scrapy leaves it running in its thread, and a process that is torn down under it may end with a segmentation fault.

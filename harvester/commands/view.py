@@ -4,10 +4,10 @@ import argparse
 
 from scrapy.commands.view import Command as ScrapyView
 
-from harvester.commands.alone import be_alone
+from harvester.commands.standalone import be_alone
 
 
-class Command(ScrapyView):
+class ViewCommand(ScrapyView):
     """As Scrapy's."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -27,15 +27,14 @@ from harvester.control import problems
 from harvester.control.audit import Audit
 from harvester.control.auth import API, Gate
 from harvester.control.batches import Batches
-from harvester.control.context import Context
+from harvester.control.context import ControllerContext
 from harvester.control.etags import ETags
 from harvester.control.events import JobEvents
-from harvester.control.idempotency import Keys
+from harvester.control.idempotency import IdempotencyKeys
 from harvester.control.limits import Hosts, proxies_of
 from harvester.control.parameters import check_parameters
 from harvester.control.problems import USUAL, ProblemDetails
 from harvester.control.routes import (
-    acting,
     audit,
     dead_letters,
     deliveries,
@@ -43,8 +42,10 @@ from harvester.control.routes import (
     exports,
     health,
     items,
+    job_actions,
     jobs,
     records,
+    recurring,
     rows,
     runs,
     schedules,
@@ -52,7 +53,6 @@ from harvester.control.routes import (
     sites,
     spiders,
     submitting,
-    watched,
     webhooks,
 )
 from harvester.control.routes.metrics import router as metrics_router
@@ -64,10 +64,10 @@ from harvester.stores.private_files import is_closed, make_closed, open_closed
 
 PREFIX = f"{API}v1"
 ROUTERS: Sequence[APIRouter] = (
-    *(submitting.router, acting.router, items.router, exports.router, jobs.router),
+    *(submitting.router, job_actions.router, items.router, exports.router, jobs.router),
     *(events.router, spiders.router, audit.router),
     *(rows.router, webhooks.router),
-    *(sites.router, runs.router, records.router, schedules.router, watched.router),
+    *(sites.router, runs.router, records.router, schedules.router, recurring.router),
     *(dead_letters.router, deliveries.router, settings.router),
 )
 """Of the API; each room has its own."""
@@ -126,15 +126,15 @@ def _api_routes() -> list[BaseRoute]:
     return api.routes
 
 
-async def _context(config: Config, service: JobService) -> Context:
+async def _context(config: Config, service: JobService) -> ControllerContext:
     database = service.database
-    context = Context(
+    context = ControllerContext(
         config=config,
         database=database,
         jobs=service,
         tokens=Tokens(database),
         audit=Audit(database),
-        keys=Keys(database),
+        keys=IdempotencyKeys(database),
         batches=Batches(database, service),
         events=JobEvents(service),
         uploads=Uploads(config.data_dir / "uploads", config.control_upload_mb << 20),

@@ -24,10 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
 from harvester.control import problems
-from harvester.control.context import Context, context_of
+from harvester.control.context import ControllerContext, context_of
 from harvester.control.limits import MOST_HEADERS, Failures, Hosts, bounded, most_bytes, origin_asked, origin_of
-from harvester.control.problems import Problem
-from harvester.control.tokens import Scope, Token
+from harvester.control.problems import ApiProblem
+from harvester.control.tokens import ApiToken, Scope
 
 logger = logging.getLogger(__name__)
 
@@ -57,18 +57,18 @@ _bearer = HTTPBearer(auto_error=False, description="A token that `harvester toke
 class Caller:
     """Who asks."""
 
-    token: Token
+    token: ApiToken
     by_cookie: bool
     address: str
 
 
-def cookie_of(context: Context, token: Token) -> str:
+def cookie_of(context: ControllerContext, token: ApiToken) -> str:
     """The value of a cookie that stands for the token, as long as that is good and COOKIE_S is not over."""
     said = f"{token.id}.{int(time.time()) + COOKIE_S}"
     return f"{said}.{_signature(context.cookie_key, said)}"
 
 
-async def token_of_cookie(context: Context, value: str) -> Token | None:
+async def token_of_cookie(context: ControllerContext, value: str) -> ApiToken | None:
     """The token for which a cookie stands; None: it was not made here, or is over."""
     said, _, signature = value.rpartition(".")
     token, _, until = said.partition(".")
@@ -106,7 +106,7 @@ def may(scope: Scope) -> Callable[..., Awaitable[Caller]]:
             raise _unauthorized("Give a token.")
         if not caller.token.scope.allows(scope):
             said = f"This needs a token with the scope {scope}; that of {caller.token.name!r} is {caller.token.scope}."
-            raise Problem(403, "forbidden", said)
+            raise ApiProblem(403, "forbidden", said)
         if request.method not in SAFE:
             action = getattr(request.scope.get("route"), "operation_id", None) or request.scope["route"].name
             audit = context_of(request).audit
@@ -138,7 +138,7 @@ class Gate:
             return
         try:
             caller = await self._checked(HTTPConnection(scope))
-        except (Problem, PyMongoError) as error:
+        except (ApiProblem, PyMongoError) as error:
             await self._refuse(error, scope, receive, send)
             return
         if scope["type"] == "websocket":
@@ -179,10 +179,10 @@ class Gate:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._hosts.take(hosts[0]):
             said = "This controller is not asked under this name: HARVESTER_CONTROL_HOSTS names those it has."
-            raise Problem(421, "unknown_host", said)
+            raise ApiProblem(421, "unknown_host", said)
         scope = connection.scope
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
-            raise Problem(431, "too_large", f"The headers of a request are at most {MOST_HEADERS:,} bytes.")
+            raise ApiProblem(431, "too_large", f"The headers of a request are at most {MOST_HEADERS:,} bytes.")
         if scope["type"] == "websocket":
             self._check_origin(connection)
             return None
@@ -204,7 +204,7 @@ class Gate:
         if digest not in self._known and (wait_s := self._failures.wait_s(address)):
             again = str(int(wait_s) + 1)
             said = "Too many wrong tokens came from this address."
-            raise Problem(429, "too_many", said, headers={"Retry-After": again})
+            raise ApiProblem(429, "too_many", said, headers={"Retry-After": again})
         caller = await caller_of(connection)
         if caller is None:
             self._known.pop(digest, None)
@@ -220,17 +220,17 @@ class Gate:
         headers = connection.headers
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if (needed and site is None and origin is None) or site not in (None, "same-origin", "none"):
-            raise Problem(403, "forbidden", "This comes from a page of another site.")
+            raise ApiProblem(403, "forbidden", "This comes from a page of another site.")
         if origin is None:
             return
         page, asked = origin_of(origin), origin_asked(connection.scope["scheme"], headers["host"])
         if page is None or asked is None or page.host != asked.host:
-            raise Problem(403, "forbidden", "This comes from a page of another site.")
+            raise ApiProblem(403, "forbidden", "This comes from a page of another site.")
         if page != asked:
             said = "This comes from a page of this host with another scheme or port."
             if page.scheme == "https" and asked.scheme == "http":
                 said += " If a proxy with TLS stands before it: HARVESTER_CONTROL_PROXIES names its address."
-            raise Problem(403, "forbidden", said)
+            raise ApiProblem(403, "forbidden", said)
 
     async def _refuse(self, error: Exception, scope: Connection, receive: Receive, send: Send) -> None:
         problem = problems.problem_of(error)
@@ -253,8 +253,8 @@ def _given(headers: Headers) -> str:
     return token.strip() if len(values) == 1 and kind.lower() == "bearer" and token.strip() else "none"
 
 
-def _unauthorized(said: str) -> Problem:
-    return Problem(401, "unauthorized", said, headers={"WWW-Authenticate": 'Bearer realm="harvester"'})
+def _unauthorized(said: str) -> ApiProblem:
+    return ApiProblem(401, "unauthorized", said, headers={"WWW-Authenticate": 'Bearer realm="harvester"'})
 
 
 def _address(scope: Connection) -> str:

@@ -21,7 +21,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from harvester.exceptions import HarvesterError, UnknownJob
-from harvester.jobs.documents import JobState, State
+from harvester.jobs.documents import ItemState, JobState
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
 from harvester.jobs.service import JobService
@@ -39,7 +39,7 @@ SILENT_S = 10.0
 """As in `idempotency`."""
 
 
-class Action(StrEnum):
+class BatchAction(StrEnum):
     """What a batch does."""
 
     RETRY = "retry"
@@ -55,12 +55,12 @@ class BatchState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ActionBatch:
     """A batch. Times in UTC."""
 
     id: str
     job: str
-    action: Action
+    action: BatchAction
     state: BatchState
     matched: int
     """Items that it is about: how many there were when it was asked for."""
@@ -98,7 +98,7 @@ class Batches:
 
     async def begin(
         self,
-        action: Action,
+        action: BatchAction,
         job: str,
         matched: int,
         by: str,
@@ -107,9 +107,9 @@ class Batches:
         which: ItemFilter | None = None,
         items: Sequence[str] = (),
         word: str = "",
-    ) -> Batch:
+    ) -> ActionBatch:
         """Begins one. With a `word` that one was begun with before it is that one."""
-        batch = Batch(
+        batch = ActionBatch(
             id=f"{action}-{word or secrets.token_hex(8)}",
             job=job,
             action=action,
@@ -130,13 +130,13 @@ class Batches:
         self._work(batch)
         return batch
 
-    async def batch(self, batch: str) -> Batch:
+    async def batch(self, batch: str) -> ActionBatch:
         """As it is now. Raises UnknownJob."""
         if row := await self._batches.find_one({"_id": batch}):
             return _read(row)
         raise UnknownJob(f"There is no batch {batch!r}.")
 
-    async def of(self, job: str, most: int) -> list[Batch]:
+    async def of(self, job: str, most: int) -> list[ActionBatch]:
         """Those of a job, the latest first."""
         rows = await self._batches.find({"job": job}, sort=[("asked_at", DESCENDING)], limit=most).to_list()
         return [_read(row) for row in rows]
@@ -165,11 +165,11 @@ class Batches:
         """For jobs whose controller died when it had cancelled them, before there was a batch."""
         jobs = self._jobs.ledger.jobs.find({"state": JobState.CANCELLED}, {"_id": 1})
         async for job in jobs:
-            waits = {"job": job["_id"], "state": State.WAITING}
-            running = {"job": job["_id"], "action": Action.CANCEL.value, "state": BatchState.RUNNING.value}
+            waits = {"job": job["_id"], "state": ItemState.WAITING}
+            running = {"job": job["_id"], "action": BatchAction.CANCEL.value, "state": BatchState.RUNNING.value}
             if await self._jobs.ledger.items.find_one(waits) and not await self._batches.find_one(running):
                 matched = await self._jobs.ledger.items.count_documents(waits)
-                await self.begin(Action.CANCEL, job["_id"], matched, "", now())
+                await self.begin(BatchAction.CANCEL, job["_id"], matched, "", now())
 
     async def _take_over(self) -> None:
         silent = {"state": BatchState.RUNNING.value, "beat_at": {"$lt": now() - timedelta(seconds=SILENT_S)}}
@@ -178,14 +178,14 @@ class Batches:
         ):
             self._work(_read(row), again=True)
 
-    def _work(self, batch: Batch, *, again: bool = False) -> None:
+    def _work(self, batch: ActionBatch, *, again: bool = False) -> None:
         if batch.id in self._tasks:
             return
         task = asyncio.create_task(self._whole(batch, again))
         self._tasks[batch.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
 
-    async def _whole(self, batch: Batch, again: bool) -> None:
+    async def _whole(self, batch: ActionBatch, again: bool) -> None:
         """Does it and says how it ended; where MongoDB is away, that is left to `run`."""
         beating = asyncio.create_task(self._beat(batch))
         end: Document
@@ -202,31 +202,31 @@ class Batches:
         with suppress(PyMongoError):
             await self._batches.update_one(self._mine(batch), {"$set": end | {"ended_at": now()}})
 
-    async def _do(self, batch: Batch, again: bool) -> None:
+    async def _do(self, batch: ActionBatch, again: bool) -> None:
         async def moved(number: int) -> None:
             await self._batches.update_one({"_id": batch.id}, {"$inc": {"done": number}})
 
-        if batch.action is Action.CANCEL:
+        if batch.action is BatchAction.CANCEL:
             left = await self._jobs.begin_cancelling(batch.job)
         elif again:
             left = await self._jobs.retriable(batch.job, batch.filter, batch.items, batch.asked_at)
         if again:  # what was done last may not have been written down
             done = max(0, batch.matched - left)
             await self._batches.update_one(self._mine(batch), {"$set": {"done": done}})
-        if batch.action is Action.CANCEL:
+        if batch.action is BatchAction.CANCEL:
             await self._jobs.skip_cancelled(batch.job, moved)
         else:
             await self._jobs.retry_those(batch.job, batch.filter, batch.items, batch.asked_at, moved)
 
-    async def _beat(self, batch: Batch) -> None:
+    async def _beat(self, batch: ActionBatch) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
             with suppress(PyMongoError):
                 await self._batches.update_one(self._mine(batch), {"$set": {"beat_at": now()}})
 
-    def _mine(self, batch: Batch) -> Document:
+    def _mine(self, batch: ActionBatch) -> Document:
         return {"_id": batch.id, "holder": self._holder}
 
 
-def _read(row: Document) -> Batch:
-    return msgspec.convert({**row, "id": row["_id"], "done": min(row["done"], row["matched"])}, Batch)
+def _read(row: Document) -> ActionBatch:
+    return msgspec.convert({**row, "id": row["_id"], "done": min(row["done"], row["matched"])}, ActionBatch)

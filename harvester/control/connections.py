@@ -15,7 +15,7 @@ HEAD_S = 60.0
 """Seconds in which the whole head of a request must come: after the connection begins, or after the last answer."""
 
 
-class Connection(H11Protocol):
+class TimedConnection(H11Protocol):
     """Ends connections whose client keeps the controller waiting."""
 
     _head_timer: asyncio.TimerHandle | None = None

@@ -11,15 +11,15 @@ from harvester.config import Config
 from harvester.control.audit import Audit
 from harvester.control.batches import Batches
 from harvester.control.events import JobEvents
-from harvester.control.idempotency import Keys
-from harvester.control.problems import RETRY_S, Problem
+from harvester.control.idempotency import IdempotencyKeys
+from harvester.control.problems import RETRY_S, ApiProblem
 from harvester.control.tokens import Tokens
 from harvester.control.uploads import Uploads
 from harvester.jobs.service import JobService
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ControllerContext:
     """There from the app's start to its end."""
 
     config: Config
@@ -27,7 +27,7 @@ class Context:
     jobs: JobService
     tokens: Tokens
     audit: Audit
-    keys: Keys
+    keys: IdempotencyKeys
     batches: Batches
     events: JobEvents
     uploads: Uploads
@@ -35,12 +35,12 @@ class Context:
     """By which cookies are signed."""
 
 
-def context_of(connection: HTTPConnection) -> Context:
+def context_of(connection: HTTPConnection) -> ControllerContext:
     """Raises Problem while the app starts or ends."""
     context = getattr(connection.app.state, "context", None)
-    if not isinstance(context, Context):
-        raise Problem(503, "server_away", "The controller begins, or ends.", headers={"Retry-After": str(RETRY_S)})
+    if not isinstance(context, ControllerContext):
+        raise ApiProblem(503, "server_away", "The controller begins, or ends.", headers={"Retry-After": str(RETRY_S)})
     return context
 
 
-Here = Annotated[Context, Depends(context_of)]
+Here = Annotated[ControllerContext, Depends(context_of)]

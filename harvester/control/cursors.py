@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from fastapi import Query
 
-from harvester.control.problems import Problem
+from harvester.control.problems import ApiProblem
 
 MOST_ROWS = 500
 """Of a page."""
@@ -32,9 +32,9 @@ def place_of(cursor: str, kind: type, *filters: object) -> object:
         packed = base64.urlsafe_b64decode(f"{cursor}==".encode("ascii"))
         digest, place = msgspec.json.decode(packed, type=tuple[str, kind])  # type: ignore[valid-type]
     except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise Problem(400, "bad_request", "`after` is no cursor: give `next` of the page before.") from None
+        raise ApiProblem(400, "bad_request", "`after` is no cursor: give `next` of the page before.") from None
     if digest != _digest(filters):
-        raise Problem(400, "bad_request", "`after` is of a list with other filters: begin that one anew.")
+        raise ApiProblem(400, "bad_request", "`after` is of a list with other filters: begin that one anew.")
     return place
 
 

@@ -48,7 +48,7 @@ class JobChange:
     ended_at: datetime | None
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """One of those that are sent."""
 
     id: str
@@ -76,7 +76,7 @@ class JobEvents:
         """How many listen now."""
         return self._listeners
 
-    async def listen(self, job: str = "", after: str = "") -> AsyncIterator[Event]:
+    async def listen(self, job: str = "", after: str = "") -> AsyncIterator[StreamEvent]:
         """How jobs are that have not ended, or one anyhow, and then each change, without end.
 
         `after`: id of the last event that was seen.
@@ -97,7 +97,7 @@ class JobEvents:
                     seen = self._number
                 for number, change in events:
                     if not job or change.id == job:
-                        yield Event(f"{self._boot}-{number}", change)
+                        yield StreamEvent(f"{self._boot}-{number}", change)
                 async with self._changed:
                     await self._changed.wait_for(lambda: self._number > seen)  # noqa: B023
         finally:

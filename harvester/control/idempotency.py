@@ -18,7 +18,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from harvester.control.problems import Problem
+from harvester.control.problems import ApiProblem
 from harvester.exceptions import HarvesterError
 from harvester.jobs.ledger import now
 
@@ -54,15 +54,15 @@ def fingerprint_of(request: Request, digest: str) -> str:
 def checked(key: str | None) -> str:
     """The key, which may stand in quotation marks. Raises Problem where there is none, or it cannot be one."""
     if key is None:
-        raise Problem(400, "no_key", "Give a header Idempotency-Key: any word of yours, another for each request.")
+        raise ApiProblem(400, "no_key", "Give a header Idempotency-Key: any word of yours, another for each request.")
     if len(key) > 1 and key[0] == key[-1] == '"':
         key = key[1:-1]
     if not 0 < len(key) <= MOST_KEY or not key.isascii() or not key.isprintable():
-        raise Problem(400, "no_key", f"An Idempotency-Key has 1 to {MOST_KEY} characters of ASCII.")
+        raise ApiProblem(400, "no_key", f"An Idempotency-Key has 1 to {MOST_KEY} characters of ASCII.")
     return key
 
 
-class Keys:
+class IdempotencyKeys:
     """Those of a database."""
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
@@ -87,7 +87,7 @@ class Keys:
         try:
             async with self._beating(mine):
                 answer = await act(hashlib.sha256(word.encode()).hexdigest()[:16])
-        except (Problem, HarvesterError):
+        except (ApiProblem, HarvesterError):
             with suppress(PyMongoError):
                 await self._keys.delete_one(mine | {"answer": None})
             raise
@@ -113,7 +113,7 @@ class Keys:
         known = await self._keys.find_one({"_id": key})
         if known and known["fingerprint"] != fingerprint:
             said = f"The Idempotency-Key {key!r} was given with another request. Give another one."
-            raise Problem(422, "other_request", said)
+            raise ApiProblem(422, "other_request", said)
         if known and known["answer"]:
             return known
         if known and _is_silent(known["beat_at"]):
@@ -122,7 +122,7 @@ class Keys:
             if taken.modified_count:
                 return known
         said = f"The request with the Idempotency-Key {key!r} is being worked at. Ask again for its answer."
-        raise Problem(409, "under_way", said, headers={"Retry-After": str(int(SILENT_S))})
+        raise ApiProblem(409, "under_way", said, headers={"Retry-After": str(int(SILENT_S))})
 
     @asynccontextmanager
     async def _beating(self, mine: Document) -> AsyncIterator[None]:

@@ -27,10 +27,10 @@ from redis.exceptions import RedisError
 from harvester import __version__
 from harvester.config import Config
 from harvester.exceptions import ServiceError, UsageError
-from harvester.frontier import record
+from harvester.frontier import frontier_record
 from harvester.frontier.admin import FrontierAdmin
 from harvester.frontier.messages import BreakerStatus, Depth
-from harvester.jobs.documents import Job, JobState, State, read_job
+from harvester.jobs.documents import ItemState, Job, JobState, read_job
 from harvester.jobs.ledger import Ledger
 from harvester.monitors.history import LOST_AFTER_SECONDS
 from harvester.publish import admin
@@ -90,7 +90,7 @@ class Observed:
     """Spider -> processes that were heard of within a minute."""
     frontiers: dict[str, ObservedFrontier] = field(default_factory=dict)
     """By spider."""
-    publishing: admin.Status | None = None
+    publishing: admin.PublishStatus | None = None
     """None: nothing is published."""
 
     @property
@@ -138,7 +138,7 @@ async def observe(config: Config, database: AsyncDatabase[Document]) -> Observed
     try:
         with pymongo.timeout(SERVER_S):
             job_states = await _job_states(database)
-            known = [row["_id"] async for row in database[record.COLLECTION].find({}, {"_id": 1})]
+            known = [row["_id"] async for row in database[frontier_record.COLLECTION].find({}, {"_id": 1})]
             spiders = sorted({*known, *(spider for spider, _ in job_states)})
             workers = dict.fromkeys(spiders, 0) | await _workers(database)
         frontiers = await _frontiers(config, spiders)
@@ -196,17 +196,17 @@ async def _job(ledger: Ledger, job: Job, frontier: ObservedFrontier | None) -> O
     if job.state is not JobState.OPEN or not await ledger.is_due(job, left_alone):
         return ObservedJob(job, 0, 0.0)
     now = ledger.now()
-    query = {"job": job.id, "state": State.WAITING, "due_at": {"$not": {"$gt": now}}, "site": {"$nin": left_alone}}
+    query = {"job": job.id, "state": ItemState.WAITING, "due_at": {"$not": {"$gt": now}}, "site": {"$nin": left_alone}}
     due = await ledger.items.count_documents(query, limit=MOST_COUNTED)
     if due == MOST_COUNTED and not left_alone and not job.standing:
-        due = max(due, sum(row.items - row.later for row in job.counts if row.state is State.WAITING))
+        due = max(due, sum(row.items - row.later for row in job.counts if row.state is ItemState.WAITING))
     order = [("due_at", 1), ("depth", 1), ("priority", -1), ("_id", 1)]
     oldest = await ledger.items.find_one(query, {"due_at": 1, "updated_at": 1}, sort=order)
     since: datetime = (oldest.get("due_at") or oldest["updated_at"]) if oldest else now
     return ObservedJob(job, due, max(0.0, (now - since).total_seconds()))
 
 
-async def _publishing(config: Config, database: AsyncDatabase[Document]) -> admin.Status | None:
+async def _publishing(config: Config, database: AsyncDatabase[Document]) -> admin.PublishStatus | None:
     try:
         sinks = load_sinks(config)
     except UsageError as error:
@@ -265,7 +265,7 @@ def _of_jobs(observed: Observed) -> Iterator[Metric]:
         labels = [job.spider, job.id]
         for (state, outcome), number in _items_of(job).items():
             items.add_metric([*labels, state, outcome], number)
-        ended_items = sum(row.items for row in job.counts if row.state not in (State.WAITING, State.ACTIVE))
+        ended_items = sum(row.items for row in job.counts if row.state not in (ItemState.WAITING, ItemState.ACTIVE))
         ended.add_metric(labels, ended_items)
         standing.add_metric(labels, job.standing)
         due.add_metric(labels, due_items)
@@ -318,7 +318,7 @@ def _of_frontiers(frontiers: dict[str, ObservedFrontier]) -> Iterator[Metric]:
     yield from (requests, dead, shut, site, until)
 
 
-def _of_publishing(status: admin.Status) -> Iterator[Metric]:
+def _of_publishing(status: admin.PublishStatus) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "harvester_publish_marked_records", "Records whose deliveries are still to be made.", status.marked
     )

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 
-from harvester.control.problems import Fault, Problem
+from harvester.control.problems import ApiProblem, InputFault
 from harvester.validation import did_you_mean
 
 Known = dict[str, bool]
@@ -19,13 +19,13 @@ async def check_parameters(request: Request) -> None:
         return
     known = _known(request)
     faults = [
-        Fault(f"/query/{name}", _fault(name, known))
+        InputFault(f"/query/{name}", _fault(name, known))
         for name, times in Counter(name for name, _ in request.query_params.multi_items()).items()
         if name not in known or (times > 1 and not known[name])
     ]
     if faults:
         said = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults[:5])
-        raise Problem(422, "invalid", said, errors=faults)
+        raise ApiProblem(422, "invalid", said, errors=faults)
 
 
 def _fault(name: str, known: Known) -> str:

@@ -39,7 +39,7 @@ MOST_DETAIL = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class InputFault:
     """One thing that is wrong with a request."""
 
     pointer: str
@@ -59,14 +59,14 @@ class ProblemDetails:
     """A sentence for a person: what is wrong, and what to do."""
     instance: str = ""
     """By which the log's line is found. Only of what should not happen."""
-    errors: Sequence[Fault] = ()
+    errors: Sequence[InputFault] = ()
 
 
-class Problem(Exception):
+class ApiProblem(Exception):
     """Ends a request with an error that is said in the answer. May be raised anywhere below a route."""
 
     def __init__(
-        self, status: int, word: str, detail: str, *, headers: Mapping[str, str] = {}, errors: Sequence[Fault] = ()
+        self, status: int, word: str, detail: str, *, headers: Mapping[str, str] = {}, errors: Sequence[InputFault] = ()
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -120,7 +120,7 @@ USUAL = documented(400, 401, 403, 422, 429, 503)
 """Of every route of the API."""
 
 
-def answer(problem: Problem, *, instance: str = "") -> JSONResponse:
+def answer(problem: ApiProblem, *, instance: str = "") -> JSONResponse:
     """The problem as an answer."""
     body: dict[str, Any] = {
         "type": f"urn:harvester:problem:{problem.word}",
@@ -133,30 +133,30 @@ def answer(problem: Problem, *, instance: str = "") -> JSONResponse:
     return JSONResponse(body, problem.status, dict(problem.headers), MEDIA_TYPE)
 
 
-def problem_of(error: Exception) -> Problem | None:
+def problem_of(error: Exception) -> ApiProblem | None:
     """What is said of an exception that may be expected; None for a fault of the program."""
-    if isinstance(error, Problem):
+    if isinstance(error, ApiProblem):
         return error
     if isinstance(error, PyMongoError):
         error = mongodb.unavailable(error)
     if isinstance(error, HTTPException):
         word = _WORDS.get(error.status_code, "refused")
-        return Problem(error.status_code, word, str(error.detail), headers=error.headers or {})
+        return ApiProblem(error.status_code, word, str(error.detail), headers=error.headers or {})
     if isinstance(error, BSONError):
-        return Problem(422, "invalid", f"MongoDB cannot keep this: {error}.")
+        return ApiProblem(422, "invalid", f"MongoDB cannot keep this: {error}.")
     if isinstance(error, UnicodeEncodeError):
-        return Problem(422, "invalid", "A text holds half a surrogate pair, which is no character.")
+        return ApiProblem(422, "invalid", "A text holds half a surrogate pair, which is no character.")
     if isinstance(error, HarvesterError):
         kind = next((kind for cause, kind in _KINDS.items() if isinstance(error, cause)), None)
         if kind:
             headers = {"Retry-After": str(RETRY_S)} if kind.status == 503 else {}
-            return Problem(kind.status, kind.word, str(error), headers=headers)
+            return ApiProblem(kind.status, kind.word, str(error), headers=headers)
     return None
 
 
 def handle(app: FastAPI) -> None:
     """From now on every error of the app is a problem."""
-    for kind in (Problem, HTTPException, HarvesterError, PyMongoError, BSONError, UnicodeEncodeError):
+    for kind in (ApiProblem, HTTPException, HarvesterError, PyMongoError, BSONError, UnicodeEncodeError):
         app.add_exception_handler(kind, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(Exception, _unexpected)
@@ -170,18 +170,18 @@ async def _expected(request: Request, error: Exception) -> JSONResponse:
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     errors = error.errors()
-    faults = [Fault(_pointer(each["loc"]), str(each["msg"])) for each in errors]
+    faults = [InputFault(_pointer(each["loc"]), str(each["msg"])) for each in errors]
     if any(each["type"] == "json_invalid" for each in errors):
-        return answer(Problem(400, "bad_request", "The body is no JSON.", errors=faults))
+        return answer(ApiProblem(400, "bad_request", "The body is no JSON.", errors=faults))
     said = "; ".join(f"{fault.pointer}: {fault.detail}" for fault in faults[:5])
-    return answer(Problem(422, "invalid", said, errors=faults))
+    return answer(ApiProblem(422, "invalid", said, errors=faults))
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
     number = secrets.token_hex(8)
     logger.error("%s %s failed (%s)", request.method, repr(request.url.path), number, exc_info=error)
     said = f"The controller has a fault. Its log says which, under {number}."
-    return answer(Problem(500, "fault", said), instance=f"urn:harvester:fault:{number}")
+    return answer(ApiProblem(500, "fault", said), instance=f"urn:harvester:fault:{number}")
 
 
 def _pointer(place: Sequence[int | str]) -> str:

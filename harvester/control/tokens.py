@@ -46,7 +46,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ApiToken:
     """A token, without what is secret of it. Times in UTC."""
 
     id: str
@@ -64,12 +64,12 @@ class Tokens:
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self._tokens = database[TOKENS]
 
-    async def add(self, name: str, scope: Scope, lasts: timedelta | None = None) -> tuple[Token, str]:
+    async def add(self, name: str, scope: Scope, lasts: timedelta | None = None) -> tuple[ApiToken, str]:
         """A new token, and what its holder is given, which nobody can be told again. Raises UsageError."""
         if not 0 < len(name) <= MOST_NAME or not name.isprintable():
             raise UsageError(f"The name of a token has 1 to {MOST_NAME} characters, each of them printable.")
         created = now()
-        token = Token(secrets.token_hex(6), name, scope, created, created + lasts if lasts else None)
+        token = ApiToken(secrets.token_hex(6), name, scope, created, created + lasts if lasts else None)
         text = f"harvester_{token.id}_{secrets.token_hex(32)}"
         document = {
             "_id": token.id,
@@ -82,11 +82,11 @@ class Tokens:
         await self._tokens.insert_one(document)
         return token, text
 
-    async def list(self) -> list[Token]:
+    async def list(self) -> list[ApiToken]:
         """All that were not revoked, the oldest first."""
         return [_token(row) for row in await self._tokens.find(sort=[("created_at", 1), ("_id", 1)]).to_list()]
 
-    async def revoke(self, which: str) -> Token:
+    async def revoke(self, which: str) -> ApiToken:
         """By id, or by a name that only one has. From the next request on it is none. Raises UsageError."""
         found = await self._tokens.find({"$or": [{"_id": which}, {"name": which}]}).to_list()
         if len(found) != 1:
@@ -95,14 +95,14 @@ class Tokens:
         await self._tokens.delete_one({"_id": found[0]["_id"]})
         return _token(found[0])
 
-    async def holder(self, text: str) -> Token | None:
+    async def holder(self, text: str) -> ApiToken | None:
         """The token of which this is the text; None when it is none, or its time is over."""
         parts = _read(text)
         row = await self._tokens.find_one({"_id": parts[1]}) if parts else None
         is_same = hmac.compare_digest(_digest(text), row["digest"] if row else _NOBODY)
         return _current(row) if row and is_same else None
 
-    async def known(self, token: str) -> Token | None:
+    async def known(self, token: str) -> ApiToken | None:
         """The token with this id, unless it was revoked or its time is over."""
         return _current(await self._tokens.find_one({"_id": token}))
 
@@ -132,13 +132,13 @@ def _keep(path: Path, text: str) -> None:
     beside.replace(path)
 
 
-def _current(row: Document | None) -> Token | None:
+def _current(row: Document | None) -> ApiToken | None:
     token = _token(row) if row else None
     return None if token is None or (token.expires_at and token.expires_at <= now()) else token
 
 
-def _token(row: Document) -> Token:
-    return Token(row["_id"], row["name"], Scope(row["scope"]), row["created_at"], row["expires_at"])
+def _token(row: Document) -> ApiToken:
+    return ApiToken(row["_id"], row["name"], Scope(row["scope"]), row["created_at"], row["expires_at"])
 
 
 def _digest(text: str) -> str:

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from harvester import logs
 from harvester.config import TOLD, Config
 from harvester.control.app import create_app
-from harvester.control.connections import Connection
+from harvester.control.connections import TimedConnection
 from harvester.control.tokens import FILE, kept_token
 from harvester.exceptions import FAULT, INTERRUPTED, StorageError, UsageError
 from harvester.formatting import counted, duration, size
@@ -49,7 +49,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class UpOptions:
     """What somebody typed."""
 
     host: str = HOST
@@ -59,7 +59,7 @@ class Wanted:
     """0: none."""
 
 
-async def up(config: Config, wanted: Wanted, say: Say) -> int:
+async def up(config: Config, wanted: UpOptions, say: Say) -> int:
     """The exit code. Raises UsageError for a folder or port in use, StorageError, ServiceError."""
     with _only_one(config) as address, _listening(wanted) as listening:
         await asyncio.to_thread(check_services, config)
@@ -71,7 +71,7 @@ async def up(config: Config, wanted: Wanted, say: Say) -> int:
         server = _Server(
             uvicorn.Config(
                 app,
-                http=Connection,
+                http=TimedConnection,
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=CLOSE_S,
@@ -97,10 +97,10 @@ async def up(config: Config, wanted: Wanted, say: Say) -> int:
 
 
 async def _until_told(
-    config: Config, wanted: Wanted, serving: asyncio.Task[None], say: Say, greet: Callable[[], None]
+    config: Config, wanted: UpOptions, serving: asyncio.Task[None], say: Say, greet: Callable[[], None]
 ) -> int:
     """Workers and page go on until a signal comes, which is heard before anybody is greeted; the workers' exit code."""
-    workers, told = Workers(config, wanted.workers, say), asyncio.Event()
+    workers, told = WorkerSession(config, wanted.workers, say), asyncio.Event()
 
     def tell(number: int) -> None:
         note(number)
@@ -128,7 +128,7 @@ async def _until_told(
             loop.remove_signal_handler(number)
 
 
-class Workers:
+class WorkerSession:
     """`harvester worker` beside the page, in a session of its own: Ctrl-C reaches this process alone."""
 
     def __init__(self, config: Config, processes: int, say: Say) -> None:
@@ -241,7 +241,7 @@ def _only_one(config: Config) -> Iterator[Path]:
 
 
 @contextmanager
-def _listening(wanted: Wanted) -> Iterator[socket.socket]:
+def _listening(wanted: UpOptions) -> Iterator[socket.socket]:
     """Raises UsageError when the port or the address cannot be had."""
     try:
         found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -260,7 +260,7 @@ def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _greet(config: Config, wanted: Wanted, url: str, link: str, token: str, say: Say) -> None:
+def _greet(config: Config, wanted: UpOptions, url: str, link: str, token: str, say: Say) -> None:
     say(f"The control room: {url}")
     if not logs.is_json():  # whoever collects logs is to get no secret
         say(f"To log one browser in, once, within ten minutes: {link}")

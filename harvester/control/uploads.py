@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple, cast
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from harvester.control.problems import Problem
+from harvester.control.problems import ApiProblem
 from harvester.jobs.inputs import SAMPLE_BYTES
 from harvester.stores.private_files import make_closed
 
@@ -56,10 +56,10 @@ class Uploads:
         """The body of a request. Raises Problem when it is too large, no gzip though it says so, or one too many."""
         encoding = request.headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
-            raise Problem(415, "media_type", f"The Content-Encoding {encoding!r} is not read; gzip is.")
+            raise ApiProblem(415, "media_type", f"The Content-Encoding {encoding!r} is not read; gzip is.")
         if self._running >= MOST_AT_ONCE:
             said = f"{MOST_AT_ONCE} uploads are under way."
-            raise Problem(429, "too_many", said, headers={"Retry-After": str(AGAIN_S)})
+            raise ApiProblem(429, "too_many", said, headers={"Retry-After": str(AGAIN_S)})
         self._running += 1
         try:
             make_closed(self._folder)
@@ -77,10 +77,10 @@ class Uploads:
                 raw.seek(0)
                 yield Upload(BufferedReader(cast(Any, raw), SAMPLE_BYTES), digest.hexdigest())
         except ClientDisconnect:
-            raise Problem(400, "bad_request", "The body broke off.") from None
+            raise ApiProblem(400, "bad_request", "The body broke off.") from None
         except OSError as error:
             said = f"The body cannot be kept: {error.strerror or error}. Make room in the controller's data folder."
-            raise Problem(507, "no_room", said) from None
+            raise ApiProblem(507, "no_room", said) from None
         finally:
             self._running -= 1
 
@@ -93,7 +93,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Response])
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise Problem(400, "bad_request", "Whoever sent it is gone.")
+        raise ApiProblem(400, "bad_request", "Whoever sent it is gone.")
     finally:
         for task in (working, leaving):
             task.cancel()
@@ -142,20 +142,20 @@ class _Gunzip(_Plain):
             try:
                 piece = self._member.decompress(chunk, PIECE_BYTES)
             except zlib.error:
-                raise Problem(400, "bad_request", "The body is no gzip, as its Content-Encoding says.") from None
+                raise ApiProblem(400, "bad_request", "The body is no gzip, as its Content-Encoding says.") from None
             self._may_be -= len(piece)
             if self._may_be < 0:
-                raise Problem(413, "too_large", f"The body unpacks to more than {MAX_RATIO} times its size.")
+                raise ApiProblem(413, "too_large", f"The body unpacks to more than {MAX_RATIO} times its size.")
             super().write(piece, file, digest)
             chunk = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
     def end(self) -> None:
         if not self._begun or not self._member.eof:
-            raise Problem(400, "bad_request", "The body is gzip that breaks off.")
+            raise ApiProblem(400, "bad_request", "The body is gzip that breaks off.")
 
 
-def _too_large() -> Problem:
-    return Problem(413, "too_large", "The body is larger than HARVESTER_CONTROL_UPLOAD_MB allows.")
+def _too_large() -> ApiProblem:
+    return ApiProblem(413, "too_large", "The body is larger than HARVESTER_CONTROL_UPLOAD_MB allows.")
 
 
 def _write(pieces: _Plain, chunk: bytes, file: IO[bytes], digest: Any) -> None:

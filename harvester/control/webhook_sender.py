@@ -34,7 +34,7 @@ from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document
 from harvester.jobs.service import JobService
 from harvester.masking import mask
 from harvester.publish.delivering import AGAIN_S, FIRST_PAUSE_S, MOST_PAUSE_S
-from harvester.publish.sending import LONGEST_PAUSE_S, Failure
+from harvester.publish.sending import LONGEST_PAUSE_S, SendFailure
 from harvester.publish.sinks import check_webhook, secrets_in
 from harvester.publish.webhook import Poster
 from harvester.shutdown import stop
@@ -59,9 +59,9 @@ _WELL = {"failing_since": "", "said": "", "next_at": ""}
 
 
 @asynccontextmanager
-async def sending(jobs: JobService) -> AsyncIterator["WebhookSender"]:
+async def sending(jobs: JobService) -> AsyncIterator["JobWebhookSender"]:
     """Sends while the body runs."""
-    sender = WebhookSender(jobs)
+    sender = JobWebhookSender(jobs)
     running = asyncio.create_task(sender.run())
     try:
         yield sender
@@ -69,7 +69,7 @@ async def sending(jobs: JobService) -> AsyncIterator["WebhookSender"]:
         await stop(running)
 
 
-class WebhookSender:
+class JobWebhookSender:
     """One of several."""
 
     def __init__(self, jobs: JobService) -> None:
@@ -165,16 +165,16 @@ class WebhookSender:
         else:
             await self._failed(webhook, row, failure)
 
-    async def _post(self, poster: Poster, webhook: Document, row: Document) -> Failure | None:
+    async def _post(self, poster: Poster, webhook: Document, row: Document) -> SendFailure | None:
         mask.add_passing(*secrets_in(webhook["url"], names_of(webhook, self._config)))
         try:  # the settings may have changed since it was added
             check_webhook(webhook["url"], f"The webhook {webhook['_id']}", self._config)
         except UsageError as error:
-            return Failure(str(error))
+            return SendFailure(str(error))
         event = JobEvent(row["event"], row["type"], row["job"], row["body"]).event
         return await poster.post(webhook["url"], secrets_of(webhook["_id"], keys_of(self._config)), event)
 
-    async def _failed(self, webhook: Document, row: Document, failure: Failure) -> None:
+    async def _failed(self, webhook: Document, row: Document, failure: SendFailure) -> None:
         """It is tried again over three days. The others of its receiver wait a little, unless it is the event's fault.
 
         What is wrong with the receiver ends when it is well again, so it is asked every few minutes at least.

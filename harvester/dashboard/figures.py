@@ -10,7 +10,7 @@ from pymongo.database import Database
 
 from harvester.items import RECORDS, Record
 from harvester.items.other import know_collections
-from harvester.jobs.documents import ITEMS, JOBS, State
+from harvester.jobs.documents import ITEMS, JOBS, ItemState
 
 Document = dict[str, Any]
 
@@ -58,7 +58,7 @@ class TopPost:
 
 
 @dataclass(frozen=True)
-class Thread:
+class ThreadFigure:
     """A conversation, by its first post."""
 
     uri: str
@@ -91,7 +91,7 @@ class Figures:
     languages: list[tuple[str, int]] = field(default_factory=list)
     domains: list[tuple[str, int]] = field(default_factory=list)
     posts: list[TopPost] = field(default_factory=list)
-    threads: list[Thread] = field(default_factory=list)
+    threads: list[ThreadFigure] = field(default_factory=list)
     worth: list[tuple[str, int]] = field(default_factory=list)
     """Values by the tax roll, from the lowest to the highest."""
     uses: list[tuple[str, int]] = field(default_factory=list)
@@ -160,7 +160,7 @@ class _Gatherer:
         rows = self.database[ITEMS].aggregate([{"$match": matching}, {"$group": {"_id": alike, "n": {"$sum": 1}}}])
         found = {(row["_id"]["kind"], row["_id"]["state"]): row["n"] for row in rows}
         for kind in sorted({kind for kind, _ in found}):
-            self.figures.items[kind] = {state: found[kind, state] for state in State if (kind, state) in found}
+            self.figures.items[kind] = {state: found[kind, state] for state in ItemState if (kind, state) in found}
         span: Document = {"_id": None, "began": {"$min": "$started_at"}, "ended": {"$max": "$ended_at"}}
         matching = {"_id": self.job} if self.job else {}
         for row in self.database[JOBS].aggregate([{"$match": matching}, {"$group": span}]):
@@ -240,7 +240,7 @@ class _Gatherer:
             if (post := posts.get(row["_id"]))
         ]
 
-    def _threads(self) -> list[Thread]:
+    def _threads(self) -> list[ThreadFigure]:
         longest = self._rows("threads", {"$sort": {"post_count": -1, "_id": 1}}, {"$limit": MOST_ROWS})
         uris = [thread["_id"] for thread in longest]
         wanted = {"handle": 1, "text": 1, "text_clean": 1}
@@ -249,7 +249,7 @@ class _Gatherer:
         for thread in longest:
             post = posts.get(thread["_id"], {})
             text = post.get("text_clean") or post.get("text") or ""
-            threads.append(Thread(thread["_id"], post.get("handle") or thread["did"], text, thread["post_count"]))
+            threads.append(ThreadFigure(thread["_id"], post.get("handle") or thread["did"], text, thread["post_count"]))
         return threads
 
 

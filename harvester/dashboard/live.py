@@ -18,9 +18,9 @@ from scrapy.utils.asyncio import create_looping_call
 from harvester import logs
 from harvester.config import load_config
 from harvester.dashboard.panel import line, panel
-from harvester.dashboard.progress import Pace, Progress, Speedometer
+from harvester.dashboard.progress import CrawlPace, Progress, Speedometer
 from harvester.dashboard.screen import Screen, wants_panel
-from harvester.dashboard.summary import Places, show, summarise
+from harvester.dashboard.summary import ResultPlaces, show, summarise
 from harvester.formatting import counted, typed_command
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class LiveView:
             self.next_line = now + LINE_SECONDS
             logger.info("%s", line(progress, pace))
 
-    def _measure(self, now: float) -> tuple[Progress, Pace]:
+    def _measure(self, now: float) -> tuple[Progress, CrawlPace]:
         progress = Progress.of(self.crawler.stats.get_stats(), time.time())
         return progress, self.speedometer.measure(progress, now)
 
@@ -123,7 +123,7 @@ class LiveView:
         if self.screen:
             self.screen.close()
         stats = {"elapsed_time_seconds": time.monotonic() - self.started, **self.crawler.stats.get_stats()}
-        places = Places.of(load_config(), self.crawler.spidercls.name)
+        places = ResultPlaces.of(load_config(), self.crawler.spidercls.name)
         summary = summarise(stats, places, typed_command(sys.orig_argv, sys.argv[0]))
         if logs.is_json():
             written = StringIO()

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from harvester.dashboard.progress import Pace, Progress
+from harvester.dashboard.progress import CrawlPace, Progress
 from harvester.formatting import counted, duration, number, plural, size, spaced
 from harvester.items import RECORDS
 
@@ -23,7 +23,7 @@ _WIDEST_COLUMNS = 110
 
 
 def panel(
-    progress: Progress, pace: Pace, *, now: float, elapsed: float, memory: int, in_flight: int | None
+    progress: Progress, pace: CrawlPace, *, now: float, elapsed: float, memory: int, in_flight: int | None
 ) -> RenderableType:
     """The live view. `now` is unix time, `elapsed` seconds, `memory` bytes.
 
@@ -84,7 +84,7 @@ class _Fitted:
         )
 
 
-def _rows(progress: Progress, pace: Pace, now: float, memory: int) -> Iterator[_Row]:
+def _rows(progress: Progress, pace: CrawlPace, now: float, memory: int) -> Iterator[_Row]:
     if progress.items:
         yield _Row("Items", Text(", ".join([*_items(progress), *_left(progress, pace)]), style="bold"), _NEVER_LEFT_OUT)
         yield _Row("", ProgressBar(total=progress.items_total, completed=progress.items_settled), 4)
@@ -116,7 +116,7 @@ def _limit(limits: Mapping[str, float]) -> str:
     return f"; at most {span}/s{' a site' if len(limits) > 1 else ''}"
 
 
-def line(progress: Progress, pace: Pace) -> str:
+def line(progress: Progress, pace: CrawlPace) -> str:
     """The same for a log, on one line."""
     parts = [
         *_items(progress),
@@ -143,7 +143,7 @@ def _items(progress: Progress) -> list[str]:
     ]
 
 
-def _left(progress: Progress, pace: Pace) -> list[str]:
+def _left(progress: Progress, pace: CrawlPace) -> list[str]:
     seconds = pace.seconds_left(progress)
     if seconds is None:
         return []

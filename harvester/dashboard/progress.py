@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from harvester.jobs.documents import UNFINISHED, State
+from harvester.jobs.documents import UNFINISHED, ItemState
 from harvester.masking import mask
 
 Stats = Mapping[str, Any]
@@ -73,7 +73,7 @@ class ItemCounts:
         """Those of each kind; the kind with the most items first."""
         stages = two_below(stats, "harvester/stages")
         counts = [
-            cls(kind, {state: states[state] for state in State if state in states}, stages.get(kind, {}))
+            cls(kind, {state: states[state] for state in ItemState if state in states}, stages.get(kind, {}))
             for kind, states in two_below(stats, "harvester/items").items()
         ]
         return sorted(counts, key=lambda items: -items.total)
@@ -84,7 +84,7 @@ class ItemCounts:
 
     @property
     def done(self) -> int:
-        return self.by_state.get(State.DONE, 0)
+        return self.by_state.get(ItemState.DONE, 0)
 
     @property
     def left(self) -> int:
@@ -94,7 +94,9 @@ class ItemCounts:
     def ended_otherwise(self) -> list[str]:
         """How many failed and were skipped, in words, as far as there are any."""
         return [
-            f"{self.by_state[state]:,} {state}" for state in (State.FAILED, State.SKIPPED) if state in self.by_state
+            f"{self.by_state[state]:,} {state}"
+            for state in (ItemState.FAILED, ItemState.SKIPPED)
+            if state in self.by_state
         ]
 
     def told(self, of_total: str, done: str) -> str:
@@ -215,7 +217,7 @@ def errors_by_outcome(stats: Stats) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Pace:
+class CrawlPace:
     """How fast a crawl goes."""
 
     pages_per_second: float
@@ -237,13 +239,13 @@ class Speedometer:
         self._records = Meter(window_seconds)
         self._items = Meter(ITEM_WINDOW_SECONDS)
 
-    def measure(self, progress: Progress, now: float) -> Pace:
+    def measure(self, progress: Progress, now: float) -> CrawlPace:
         """The pace, after noting this look. `now` is a clock in seconds that does not go back."""
         pages, records = self._records.rates(now, (progress.pages, progress.records_total))
         items = 0.0
         if progress.items:  # a continued job begins with those of its earlier runs
             (items,) = self._items.rates(now, (progress.items_settled,))
-        return Pace(pages, records, items)
+        return CrawlPace(pages, records, items)
 
 
 class Meter:

@@ -120,7 +120,7 @@ def template() -> Template:
 
 
 @dataclass(frozen=True)
-class Group:
+class FollowGroup:
     """Accounts that follow each other more than others."""
 
     number: int
@@ -129,12 +129,12 @@ class Group:
     others: int
 
 
-def _legend(figures: Figures, of_group: Sequence[int]) -> list[Group]:
+def _legend(figures: Figures, of_group: Sequence[int]) -> list[FollowGroup]:
     members: dict[int, list[str]] = {}
     for person, number in zip(figures.people, of_group, strict=True):
         members.setdefault(number, []).append(short(person.name, _LONGEST_LABEL))
     return [
-        Group(number, names[:_NAMED], max(0, len(names) - _NAMED))
+        FollowGroup(number, names[:_NAMED], max(0, len(names) - _NAMED))
         for number, names in sorted(members.items())
         if number >= 0
     ]

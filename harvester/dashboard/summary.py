@@ -23,7 +23,7 @@ from harvester.dashboard.progress import (
 )
 from harvester.formatting import counted, duration, number, plural, size, spaced, without_userinfo
 from harvester.items import RECORDS
-from harvester.jobs.documents import State
+from harvester.jobs.documents import ItemState
 from harvester.masking import mask
 from harvester.shutdown import CAUSE, ENDED_BY, STOPPED_AT_ONCE, closed_as_asked
 
@@ -79,7 +79,7 @@ _Row = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Places:
+class ResultPlaces:
     """Where the results of a run lie."""
 
     database: str
@@ -90,7 +90,7 @@ class Places:
     spider: str = ""
 
     @classmethod
-    def of(cls, config: Config, spider: str) -> "Places":
+    def of(cls, config: Config, spider: str) -> "ResultPlaces":
         uri = config.mongodb_uri
         server = mask(without_userinfo(uri.get_secret_value())) if uri else f"a private server in {config.state_dir}"
         return cls(
@@ -122,7 +122,7 @@ class Summary:
     """What else may be typed, after what it is for."""
 
 
-def summarise(stats: Stats, places: Places, command: str) -> Summary:
+def summarise(stats: Stats, places: ResultPlaces, command: str) -> Summary:
     """The summary of a run. `stats` are those after the spider was closed; `command` started the run."""
     reason = str(stats.get("finish_reason") or STOPPED_AT_ONCE)
     progress = Progress.of(stats, now=float("inf"))
@@ -163,7 +163,7 @@ def _goes_on(stats: Stats) -> bool:
     return not {stats.get("finish_reason"), stats.get(ENDED_BY)}.intersection(NOT_CONTINUED)
 
 
-def _more(stats: Stats, places: Places, verdict: str) -> _Row | None:
+def _more(stats: Stats, places: ResultPlaces, verdict: str) -> _Row | None:
     if stats.get("harvester/frontier/duplicates") and not stats.get("harvester/frontier/leased"):
         return (
             "Nothing was left to do: all that was asked for was fetched before. To fetch it anew, type this first:",
@@ -258,10 +258,10 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
 def _not_done(items: ItemCounts, reasons: Mapping[str, Mapping[str, int]]) -> Iterator[_Row]:
     """`reasons`: state -> reason -> how many items. Those that wait and have one are to be tried again."""
     name = plural(items.kind)
-    for state in (State.FAILED, State.SKIPPED):
+    for state in (ItemState.FAILED, ItemState.SKIPPED):
         if state in items.by_state:
             yield f"{name} {state}", _why(items.by_state[state], reasons.get(state, {}))
-    again = reasons.get(State.WAITING, {})
+    again = reasons.get(ItemState.WAITING, {})
     if again:
         yield f"{name} to be tried again", _why(sum(again.values()), again)
     if left := max(0, items.left - sum(again.values())):
@@ -289,7 +289,7 @@ def _consent(stats: Stats) -> Iterator[_Row]:
         yield "declarations", f"of {counted(unknown, 'account')} unknown: the account's own server could not be asked"
 
 
-def _places(progress: Progress, stats: Stats, places: Places) -> Iterator[_Row]:
+def _places(progress: Progress, stats: Stats, places: ResultPlaces) -> Iterator[_Row]:
     collections = ", ".join(sorted(RECORDS[kind].COLLECTION for kind in progress.records if kind in RECORDS))
     yield "MongoDB", f"database {places.database}, {places.server}" + (f": {collections}" if collections else "")
     yield "in Python", OPENED_BY

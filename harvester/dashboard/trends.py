@@ -31,7 +31,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TrendSelection:
     """What is to be drawn. Empty: all, or of tags those that ranked highest."""
 
     tags: Sequence[str] = ()
@@ -47,7 +47,7 @@ class Wanted:
 
 
 @dataclass
-class Line:
+class TrendLine:
     """A tag over time."""
 
     name: str
@@ -69,7 +69,7 @@ class Chart:
     period: str
     looks: list[datetime]
     """Those that are drawn, the oldest first."""
-    lines: list[Line]
+    lines: list[TrendLine]
     tags: int
     """All that it named."""
 
@@ -106,7 +106,7 @@ class Chart:
         return "".join(parts)
 
 
-def write_trends(config: Config, wanted: Wanted, out: Path | None = None) -> Path:
+def write_trends(config: Config, wanted: TrendSelection, out: Path | None = None) -> Path:
     """Writes the page and returns where.
 
     Raises UsageError when there is nothing to show, ServiceError when MongoDB cannot be asked, StorageError when
@@ -133,7 +133,7 @@ def write_trends(config: Config, wanted: Wanted, out: Path | None = None) -> Pat
     return path
 
 
-def gather(database: Database[Document], wanted: Wanted, now: datetime) -> list[Chart]:
+def gather(database: Database[Document], wanted: TrendSelection, now: datetime) -> list[Chart]:
     """A chart of each source, region and period. What comes back is bounded, however much there is."""
     trends, query = database[Trend.COLLECTION], wanted.query(now)
     alike = {name: f"${name}" for name in ("source", "region", "period")}
@@ -162,7 +162,7 @@ def _chart(trends: Any, query: Document, looks: Sequence[datetime]) -> Chart:
         {"$sort": {"last": -1, "now": 1, "best": 1, "most": -1, "_id": 1}},
     ]
     rows = list(trends.aggregate([*ranking, {"$limit": MOST_LINES}], allowDiskUse=True))
-    lines = {row["_id"]: Line("") for row in rows}
+    lines = {row["_id"]: TrendLine("") for row in rows}
     wanted = query | {"tag": {"$in": list(lines)}, "looked_at": {"$in": chosen}}
     for row in trends.find(wanted, {"tag": 1, "name": 1, "rank": 1, "volume": 1, "looked_at": 1}).sort("looked_at"):
         line = lines[row["tag"]]
@@ -176,7 +176,7 @@ def _chart(trends: Any, query: Document, looks: Sequence[datetime]) -> Chart:
     return Chart(query["source"], query["region"], query["period"], list(chosen), shown, tags)
 
 
-def render(charts: Sequence[Chart], wanted: Wanted, made: datetime) -> str:
+def render(charts: Sequence[Chart], wanted: TrendSelection, made: datetime) -> str:
     """The page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"grouped": "{:,}".format, "when": "{:%d %B %Y, %H:%M} UTC".format}

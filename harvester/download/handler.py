@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from harvester.download.here import here_of
+from harvester.download.local_health import here_of
 from harvester.download.reading import reader_of
 from harvester.meta import HANDLER
 from harvester.shutdown import RunEnding

@@ -9,12 +9,20 @@ from typing import Any, TypeVar
 import msgspec
 from redis.asyncio import Redis
 
-from harvester.breaker.judgement import Breaker, Decision, Rules, by_hand
-from harvester.breaker.states import Change
+from harvester.breaker.judgement import Breaker, BreakerRules, Decision, by_hand
+from harvester.breaker.states import BreakerChange
 from harvester.config import DATABASE
 from harvester.frontier import scripts
 from harvester.frontier.keys import entry_id, prefix_of
-from harvester.frontier.messages import BreakerStatus, DeadLetter, Depth, Event, RequestStatus, Status, WorkerStatus
+from harvester.frontier.messages import (
+    BreakerStatus,
+    DeadLetter,
+    Depth,
+    FrontierStatus,
+    RequestEvent,
+    RequestStatus,
+    WorkerStatus,
+)
 from harvester.frontier.workers import is_gone
 
 CHUNK = 1000
@@ -40,7 +48,7 @@ class FrontierAdmin:
         self.spider = spider
         self.prefix = prefix_of(spider, database)
 
-    async def status(self) -> Status:
+    async def status(self) -> FrontierStatus:
         """All counts at one moment; then, in parts, sites and breakers, since there may be very many."""
         *tables, lines, places, ended, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
         counts, workers, jobs = map(dict, tables)  # an empty table of Lua comes as a list
@@ -54,7 +62,7 @@ class FrontierAdmin:
         after = [int(number or 0) for number in await self._redis.hmget(self.prefix + "counts", MOVING)]
         sites = _by_site(lines)
         in_lines = [sum(site[place] for site in sites.values()) for place in ("ready", "parked")]
-        return Status(
+        return FrontierStatus(
             queued=queued,
             done=done,
             skipped=skipped,
@@ -211,20 +219,22 @@ class FrontierAdmin:
         who: str,
         why: str = "",
         for_s: float | None = None,
-    ) -> tuple[int, Change | None]:
+    ) -> tuple[int, BreakerChange | None]:
         """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed.
 
         `for_s`: seconds until an open or held one sends probes. None: as long as its site's entry says; held: for ever.
         """
-        breaker = Breaker(name, msgspec.convert(rules, Rules), version=-1)  # none is of that version: it is only read
+        breaker = Breaker(
+            name, msgspec.convert(rules, BreakerRules), version=-1
+        )  # none is of that version: it is only read
         decision: Decision | None = Decision(state)
-        changes: list[Change] = []
+        changes: list[BreakerChange] = []
         while decision:
             now_ms, _, (breaker,), changes = await self._apply([(breaker, decision)])
             decision = None if changes else by_hand(breaker, state, who, now_ms, why, for_s and for_s * 1000)
         return breaker.parked, next(iter(changes), None)
 
-    async def told(self, change: Change) -> None:
+    async def told(self, change: BreakerChange) -> None:
         """People know of the change."""
         await self._run("told", change.id)
 
@@ -254,7 +264,7 @@ class FrontierAdmin:
 
     async def _apply(
         self, decisions: Sequence[tuple[Breaker, Decision]]
-    ) -> tuple[float, list[int], list[Breaker], list[Change]]:
+    ) -> tuple[float, list[int], list[Breaker], list[BreakerChange]]:
         """Applies each decision whose breaker is still of the version that was judged.
 
         Redis's time in ms, how many requests are ready, waiting, leased and parked, the breakers now, and the changes.
@@ -290,7 +300,7 @@ class FrontierAdmin:
             return RequestStatus(state, since=at_ms / 1000, outcome=outcome, reason=reason, url=url)
         entry = _decode(packed)
         history = entry.events()
-        last = history[-1] if history else Event(entry.queued_ms / 1000, "", "", "")
+        last = history[-1] if history else RequestEvent(entry.queued_ms / 1000, "", "", "")
         if state == "parked":
             reason = "its site is left alone"
             if found[4]:
@@ -336,8 +346,8 @@ class _Entry(msgspec.Struct, array_like=True):
     reason: str = ""
     targets: list[str] = []
 
-    def events(self) -> list[Event]:
-        return [Event(at_ms / 1000, event, outcome, reason) for at_ms, event, outcome, reason in self.history]
+    def events(self) -> list[RequestEvent]:
+        return [RequestEvent(at_ms / 1000, event, outcome, reason) for at_ms, event, outcome, reason in self.history]
 
 
 _decode = msgspec.msgpack.Decoder(_Entry).decode
@@ -364,9 +374,9 @@ def _breaker_status(packed: bytes) -> BreakerStatus:
     )
 
 
-def change_of(row: Sequence[Any]) -> Change:
+def change_of(row: Sequence[Any]) -> BreakerChange:
     """From breaker.lua. An empty table of Lua comes as a list."""
-    return msgspec.convert([*row[:-1], dict(row[-1])], Change)
+    return msgspec.convert([*row[:-1], dict(row[-1])], BreakerChange)
 
 
 def _by_site(lines: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:

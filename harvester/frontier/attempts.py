@@ -17,7 +17,7 @@ from scrapy.utils.python import global_object_name
 from scrapy.utils.response import response_status_message
 
 from harvester.download.addresses import host_of
-from harvester.download.here import waits_out_faults
+from harvester.download.local_health import waits_out_faults
 from harvester.exceptions import LocalFault, NotStoredError
 from harvester.frontier.retries import NEVER, ProjectRetries
 from harvester.meta import (

@@ -17,10 +17,10 @@ from typing import Any
 from scrapy.statscollectors import StatsCollector
 
 from harvester.breaker.breakers import Breakers
-from harvester.breaker.states import Change
+from harvester.breaker.states import BreakerChange
 from harvester.exceptions import FrontierLost
 from harvester.frontier.codec import address_of, has_items
-from harvester.frontier.holder import FrontierHolder
+from harvester.frontier.frontier_record import FrontierRecord
 from harvester.frontier.keys import entry_id
 from harvester.frontier.messages import (
     AllParked,
@@ -28,7 +28,7 @@ from harvester.frontier.messages import (
     Done,
     Ending,
     Exchange,
-    Feed,
+    FeedItems,
     Held,
     ItemEnded,
     Leased,
@@ -38,7 +38,7 @@ from harvester.frontier.messages import (
     Requeue,
     Skip,
 )
-from harvester.frontier.record import FrontierRecord
+from harvester.frontier.owner import FrontierOwner
 from harvester.frontier.store import MOST_ENDED, Frontier
 from harvester.frontier.workers import is_gone
 from harvester.outcomes import Outcome
@@ -84,11 +84,11 @@ class FrontierClient:
         *,
         lease_seconds: float,
         record: FrontierRecord | None,
-        holder: FrontierHolder | None = None,
+        holder: FrontierOwner | None = None,
         heals: bool = False,
         per_site: int = PER_SITE,
         on_change: Callable[[], None],
-        on_breakers: Callable[[list[Change]], None],
+        on_breakers: Callable[[list[BreakerChange]], None],
     ) -> None:
         self._frontier = frontier
         self.worker = worker
@@ -203,7 +203,7 @@ class FrontierClient:
         if self._is_full():
             self._room.clear()
 
-    def feed(self, feed: Feed) -> asyncio.Future[None]:
+    def feed(self, feed: FeedItems) -> asyncio.Future[None]:
         """Has attempts at items begun in their turn. What is returned is done when the frontier has heard of it."""
         heard = asyncio.get_running_loop().create_future()
         if self._task and self._task.done():
@@ -346,7 +346,7 @@ class FrontierClient:
             self._outgoing_bytes -= _size(self._outgoing.popleft())
             if isinstance(operation, Ending):
                 self._ending.pop(operation.id, None)
-            elif isinstance(operation, Feed):
+            elif isinstance(operation, FeedItems):
                 _end(self._feeds.popleft())
         if self._afterwards:
             self._call_afterwards(operations, told.done_again)
@@ -482,7 +482,7 @@ class FrontierClient:
 
 def _size(operation: Operation) -> int:
     """Of what it carries, in bytes."""
-    if isinstance(operation, Feed):
+    if isinstance(operation, FeedItems):
         return sum(len(request.payload) for request in operation.requests)
     return len(operation.payload) if isinstance(operation, (Push, Requeue)) else 0
 

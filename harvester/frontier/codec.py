@@ -15,7 +15,7 @@ from scrapy import Request, Spider
 
 from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import Name, UnknownCallbackError, callback_of, name_of, packages_of
-from harvester.frontier.held import Held, NotHeldError
+from harvester.frontier.held import HeldParts, NotHeldError
 from harvester.frontier.values import UnknownValueError, decoder, to_plain
 from harvester.masking import mask
 from harvester.meta import FETCHING_PROCESS_ONLY, ITEMS
@@ -62,7 +62,7 @@ _outline = msgspec.msgpack.Decoder(_Wire, ext_hook=lambda _code, _data: None)
 
 
 def encode(
-    request: Request, spider: Spider, *, most_url: int = 2**31, most_bytes: int = 2**31, held: Held | None = None
+    request: Request, spider: Spider, *, most_url: int = 2**31, most_bytes: int = 2**31, held: HeldParts | None = None
 ) -> bytes:
     """Returns the request as bytes. Raises UnserialisableRequestError that names what cannot be written.
 
@@ -105,7 +105,7 @@ def encode(
 class _Parts:
     """Writes the parts of a request that spiders fill, and collects what cannot be written."""
 
-    def __init__(self, spider: Spider, held: Held | None) -> None:
+    def __init__(self, spider: Spider, held: HeldParts | None) -> None:
         self._spider = spider
         self._held = held
         self.unwritten: dict[str, Any] = {}
@@ -135,7 +135,7 @@ class _Parts:
             return None
 
 
-def decode(data: bytes, spider: Spider, held: Held | None = None) -> Request:
+def decode(data: bytes, spider: Spider, held: HeldParts | None = None) -> Request:
     """Returns the request that was encoded. Raises UnserialisableRequestError when this spider cannot run it.
 
     `held` is what the process holds that encoded it.
@@ -145,7 +145,7 @@ def decode(data: bytes, spider: Spider, held: Held | None = None) -> Request:
     except (*_UNREADABLE, ImportError) as error:
         raise UnserialisableRequestError(f"A request in the frontier cannot be read: {error}.") from None
     try:
-        parts = (held or Held()).get(wire.at) if wire.at else {}
+        parts = (held or HeldParts()).get(wire.at) if wire.at else {}
     except NotHeldError as error:
         raise UnserialisableRequestError(f"{wire.u} cannot be asked for: {error}.") from None
     try:

@@ -9,7 +9,7 @@ class NotHeldError(Exception):
     """A request needs what was in a process that has ended."""
 
 
-class Held:
+class HeldParts:
     """Holds parts of requests in this process. A request in the frontier says where they are."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from harvester.breaker.states import BreakerState, Change
+from harvester.breaker.states import BreakerChange, BreakerState
 
 
 class ItemRef(NamedTuple):
@@ -41,7 +41,7 @@ class Push(NamedTuple):
     """To which it belongs. When none of these attempts is under way (any more), it is not queued."""
 
 
-class Feed(NamedTuple):
+class FeedItems(NamedTuple):
     """Begins attempts at items, all together. Sent twice, or after a later attempt, it begins them once."""
 
     items: tuple[ItemRef, ...]
@@ -120,7 +120,7 @@ class EventAck(NamedTuple):
 
 Ending = Done | Skip | Dead | Requeue | Release
 """What ends a lease."""
-Operation = Push | Feed | EventAck | EndedAck | Ending
+Operation = Push | FeedItems | EventAck | EndedAck | Ending
 
 
 class Leased(NamedTuple):
@@ -224,7 +224,7 @@ class Exchange(NamedTuple):
     """Whether what the worker knew of breakers before is to be forgotten."""
     all_parked: AllParked | None
     """None while anything is left that is not parked."""
-    changes: list[Change]
+    changes: list[BreakerChange]
     """Changes of breakers that this worker has to tell people of."""
     ended: list[ItemEnded]
     """Items that have ended, for the ledger. Until they are acknowledged they are told again, to any worker."""
@@ -238,7 +238,7 @@ class Exchange(NamedTuple):
     """By how much the clock of Redis's host was set back since the last exchange of any worker."""
 
 
-class Event(NamedTuple):
+class RequestEvent(NamedTuple):
     """A line in the history of a request."""
 
     at: float
@@ -257,7 +257,7 @@ class DeadLetter(NamedTuple):
     reason: str
     attempts: int
     deliveries: int
-    history: list[Event]
+    history: list[RequestEvent]
     at: float
     """Epoch seconds."""
 
@@ -275,7 +275,7 @@ class RequestStatus(NamedTuple):
     deliveries: int = 0
     outcome: str = ""
     reason: str = ""
-    history: tuple[Event, ...] = ()
+    history: tuple[RequestEvent, ...] = ()
     url: str = ""
 
 
@@ -332,7 +332,7 @@ class BreakerStatus:
     """Why the last failure failed, or why a person wants it so."""
 
 
-class Status(NamedTuple):
+class FrontierStatus(NamedTuple):
     """The whole frontier of a spider, read at one moment."""
 
     queued: int

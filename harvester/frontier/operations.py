@@ -15,12 +15,12 @@ from redis.exceptions import RedisError
 from scrapy import Request
 
 from harvester.breaker.alerts import write_down
-from harvester.breaker.states import Change
+from harvester.breaker.states import BreakerChange
 from harvester.config import Config
 from harvester.exceptions import UsageError
-from harvester.frontier import record
-from harvester.frontier.messages import BreakerStatus, DeadLetter, Depth, RequestStatus, Status, WorkerStatus
-from harvester.frontier.seen import fingerprint
+from harvester.frontier import frontier_record
+from harvester.frontier.fingerprints import fingerprint
+from harvester.frontier.messages import BreakerStatus, DeadLetter, Depth, FrontierStatus, RequestStatus, WorkerStatus
 from harvester.frontier.start_list import DeadEntry, StartList
 from harvester.frontier.store import Frontier
 from harvester.items import RECORDS
@@ -62,15 +62,15 @@ class SitesOf(NamedTuple):
     """Those that are not closed; names as in Status."""
 
 
-class Reading(NamedTuple):
+class FrontierReading(NamedTuple):
     """A frontier now, and how fast it changes."""
 
-    status: Status
+    status: FrontierStatus
     rates: Rates
     start: StartStatus
 
 
-async def status(config: Config, spider: str, seconds: float = 1.0, start_list: str = "") -> Reading:
+async def status(config: Config, spider: str, seconds: float = 1.0, start_list: str = "") -> FrontierReading:
     """Reads it twice, so many seconds apart; the status is that of the second time.
 
     `start_list`: its name, if it is not the usual one.
@@ -83,7 +83,7 @@ async def status(config: Config, spider: str, seconds: float = 1.0, start_list: 
         after = await frontier.status()
         entries = StartStatus(await start.length(), await start.taken(), await start.count_dead())
     counters = [(getattr(before, name), getattr(after, name)) for name in Rates._fields]
-    return Reading(after, Rates(*((now - then) / seconds for then, now in counters)), entries)
+    return FrontierReading(after, Rates(*((now - then) / seconds for then, now in counters)), entries)
 
 
 async def depths(config: Config, spiders: Iterable[str]) -> dict[str, Depth]:
@@ -164,7 +164,7 @@ async def forget_all(config: Config, spider: str, job: str = "") -> int:
         await frontier.put_back()
         await frontier.begin_anew()
         forgotten = sum([await frontier.forget_all(each) for each in {"", *await frontier.jobs()}])
-    await record.forget(config, spider)
+    await frontier_record.forget(config, spider)
     return forgotten
 
 
@@ -172,7 +172,7 @@ async def drop(config: Config, spider: str) -> int:
     """Removes the whole frontier, its memory of pages included. Returns how many requests it held."""
     async with _frontier(config, spider) as frontier:
         dropped = await frontier.drop()
-    await record.forget(config, spider)
+    await frontier_record.forget(config, spider)
     return dropped
 
 
@@ -185,7 +185,7 @@ async def set_breaker(
     tier: str = "",
     why: str = "",
     for_s: float | None = None,
-) -> tuple[int, Change | None]:
+) -> tuple[int, BreakerChange | None]:
     """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies; the first and last for a time.
 
     How many requests are parked then, and what has changed. Raises UsageError when the tier has no breaker there.

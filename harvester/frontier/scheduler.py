@@ -35,9 +35,10 @@ from harvester.frontier.attempts import attempts_of
 from harvester.frontier.client import PER_SITE, FrontierClient
 from harvester.frontier.codec import MOST_SHOWN, TooLargeError, UnserialisableRequestError, decode, encode
 from harvester.frontier.confirmations import Confirmations
-from harvester.frontier.feeding import Feeding
-from harvester.frontier.held import Held
-from harvester.frontier.holder import FrontierHolder
+from harvester.frontier.feeder_client import Feeding
+from harvester.frontier.fingerprints import of_attempts
+from harvester.frontier.frontier_record import FrontierRecord
+from harvester.frontier.held import HeldParts
 from harvester.frontier.in_flight import InFlight, WatchedErrback, fresh
 from harvester.frontier.keys import is_filtered
 from harvester.frontier.messages import (
@@ -52,9 +53,8 @@ from harvester.frontier.messages import (
     Requeue,
     Skip,
 )
-from harvester.frontier.record import FrontierRecord
+from harvester.frontier.owner import FrontierOwner
 from harvester.frontier.saved_feeds import SavedFeeds
-from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.frontier.watchdog import Watchdog
 from harvester.frontier.workers import own_name
@@ -105,7 +105,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         """By delivery: a worker that was silent may get a request again that it still works on."""
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
-        self._held: Held | None = None
+        self._held: HeldParts | None = None
         self._saved: SavedFeeds | None = None
         self.worker = own_name()
 
@@ -127,11 +127,11 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         assert self._crawler.request_fingerprinter
         self._fingerprint = self._crawler.request_fingerprinter.fingerprint
         self._redis = connect(config)
-        self._held = Held() if self._is_single else None
+        self._held = HeldParts() if self._is_single else None
         is_fed = hasattr(self.spider, "requests_of")
         self.waits_for = "" if is_fed else self.waits_for
         self._record = None if is_fed else self._crawler.get_extension(FrontierRecord)
-        self._holder = FrontierHolder(self._crawler, config, self.worker) if is_fed else None
+        self._holder = FrontierOwner(self._crawler, config, self.worker) if is_fed else None
         frontier = Frontier(
             self._redis,
             self.spider.name,

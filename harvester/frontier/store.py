@@ -19,10 +19,11 @@ import msgspec
 from redis.asyncio import Redis
 
 from harvester.breaker.judgement import Breaker, judge
-from harvester.breaker.states import BreakerState, Change, Reports
+from harvester.breaker.states import BreakerChange, BreakerState, Reports
 from harvester.config import DATABASE
 from harvester.exceptions import FrontierLost
 from harvester.frontier.admin import FrontierAdmin, change_of
+from harvester.frontier.fingerprints import token_fingerprint
 from harvester.frontier.keys import entry_id, parts_of
 from harvester.frontier.messages import (
     AllParked,
@@ -31,7 +32,7 @@ from harvester.frontier.messages import (
     Ending,
     EventAck,
     Exchange,
-    Feed,
+    FeedItems,
     Held,
     ItemEnded,
     ItemRef,
@@ -43,7 +44,6 @@ from harvester.frontier.messages import (
     Requeue,
     Skip,
 )
-from harvester.frontier.seen import token_fingerprint
 from harvester.hosts import without_user
 from harvester.masking import mask
 
@@ -278,12 +278,12 @@ class Frontier(FrontierAdmin):
 
     async def _judge(
         self, breakers: list[Breaker], now_ms: float
-    ) -> tuple[list[Change], dict[str, BreakerState], list[int]]:
+    ) -> tuple[list[BreakerChange], dict[str, BreakerState], list[int]]:
         """Has applied what their counts lead to; judges anew what another worker has changed meanwhile.
 
         The changes, these breakers as they are now, and the counts of requests if anything was decided.
         """
-        changes: list[Change] = []
+        changes: list[BreakerChange] = []
         states: dict[str, BreakerState] = {}
         counts: list[int] = []
         while decisions := [(each, decision) for each in breakers if (decision := judge(each, now_ms))]:
@@ -338,7 +338,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
     for op in operations:
         if isinstance(op, Push):
             rows.append(row_of(op))
-        elif isinstance(op, Feed):
+        elif isinstance(op, FeedItems):
             rows.append(("feed", int(op.deadline * 1000), op.items, [row_of(each) for each in op.requests]))
         elif isinstance(op, EndedAck):
             rows.append(("ended_ack", op.items))

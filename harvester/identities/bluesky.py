@@ -12,7 +12,7 @@ from harvester.exceptions import UsageError
 from harvester.identities.credentials import Credentials, SpiderAccount
 from harvester.identities.logins import is_open
 from harvester.sites import Site
-from harvester.sites.identities import Check, Identities, Refresh, Sign, Token
+from harvester.sites.identities import Identities, Refresh, SessionCheck, Sign, TokenLoginEntry
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def _table(server: str) -> Identities:
         kind="token",
         credentials=("BLUESKY",),
         at_once=AT_ONCE,
-        token=Token(
+        token=TokenLoginEntry(
             url=f"{server}.createSession",
             body={"identifier": "{user}", "password": "{password}"},
             token="accessJwt",
@@ -65,7 +65,7 @@ def _table(server: str) -> Identities:
                 refresh_token="refreshJwt",
             ),
         ),
-        check=Check(url=f"{server}.getSession", success=Sign(status=(200,))),
+        check=SessionCheck(url=f"{server}.getSession", success=Sign(status=(200,))),
     )
 
 

@@ -18,7 +18,7 @@ from harvester.masking import mask
 from harvester.sites import Site
 
 
-class SignIn(Protocol):
+class SignInProtocol(Protocol):
     """What the browser part offers."""
 
     async def __call__(
@@ -31,7 +31,7 @@ class SignIn(Protocol):
         """
 
 
-sign_ins: WeakKeyDictionary[Crawler, SignIn] = WeakKeyDictionary()
+sign_ins: WeakKeyDictionary[Crawler, SignInProtocol] = WeakKeyDictionary()
 """By crawler. The browser part puts itself here when it is opened."""
 
 

@@ -19,13 +19,13 @@ from harvester.identities.login_methods import (
 )
 from harvester.identities.state import Session
 from harvester.masking import mask
-from harvester.sites.identities import Form
+from harvester.sites.identities import FormLoginEntry
 
 
 class FormLogin:
     """Gets the page, fills in the form, sends it with all its hidden fields (ViewState), and looks at the answer."""
 
-    def __init__(self, form: Form, credentials: Credentials | None, fetch: Fetch) -> None:
+    def __init__(self, form: FormLoginEntry, credentials: Credentials | None, fetch: Fetch) -> None:
         self._form = form
         self._credentials = credentials
         self._fetch = fetch

@@ -29,7 +29,7 @@ OTHERWISE = 0.2
 """The same of the others."""
 
 
-class Health:
+class IdentityHealth:
     """1.0 is perfect. Times are seconds of the epoch, since health is kept between runs."""
 
     def __init__(self, level: float = 1.0, at: float = 0.0, rests: int = 0, rest_until: float = 0.0) -> None:

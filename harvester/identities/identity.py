@@ -16,11 +16,11 @@ from scrapy.http import Response
 
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
-from harvester.identities.health import Health
+from harvester.identities.health import IdentityHealth
 from harvester.identities.limited_logins import LimitedLogins, NotNow
 from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, LoginRefused, shows
 from harvester.identities.secret_file import Pause
-from harvester.identities.state import Session, State, StateFile
+from harvester.identities.state import IdentityState, Session, StateFile
 from harvester.identities.turn_lock import TurnLock
 from harvester.outcomes import Verdict
 from harvester.sites import Site
@@ -62,7 +62,7 @@ class Identity:
         self._file = StateFile(file)
         self._turns = TurnLock(file.with_suffix(".turn.lock"))
         self._state = self._file.read()
-        self.health = Health(*self._state.health)
+        self.health = IdentityHealth(*self._state.health)
         self.health.wake(time.time())
         self._fetch: Fetch = partial(fetch, proxy_session=self._state.proxy_session)
         method = method_of(self._state.proxy_session, self._fetch)
@@ -348,7 +348,7 @@ class Identity:
         self._check_at = time.time() + check.every_s
         return True
 
-    async def _signed_in(self, state: State, old: Session | None) -> Session:
+    async def _signed_in(self, state: IdentityState, old: Session | None) -> Session:
         self.session = None
         state.health = self.health.kept()
         self.session = session = await self._logins.session(state, old)

@@ -3,13 +3,13 @@
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
 from harvester.identities.state import Session
-from harvester.sites.identities import Key
+from harvester.sites.identities import KeyLoginEntry
 
 
 class KeyLogin:
     """Puts the credentials into headers. Whether they are any good is told by the site's answers."""
 
-    def __init__(self, key: Key, credentials: Credentials) -> None:
+    def __init__(self, key: KeyLoginEntry, credentials: Credentials) -> None:
         self._key = key
         self._credentials = credentials
 

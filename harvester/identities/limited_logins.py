@@ -10,7 +10,7 @@ from scrapy import Request
 
 from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import LoginFailed, LoginMethod, LoginRefused
-from harvester.identities.state import Session, State, StateFile
+from harvester.identities.state import IdentityState, Session, StateFile
 from harvester.outcomes import Outcome, Verdict, classify
 from harvester.sites import Site, policy_of
 
@@ -36,7 +36,7 @@ class NotNow(Exception):
         """On the page with which the site lets nobody in; None: it may do so soon."""
 
 
-def barred(state: State) -> Verdict | None:
+def barred(state: IdentityState) -> Verdict | None:
     """Why the site lets nobody in, as the last login found."""
     outcome, reason = state.barred
     return Verdict(Outcome(outcome), reason, rule="login") if outcome else None
@@ -62,7 +62,7 @@ class LimitedLogins:
         self._count = count
         self._limited = site.identities.kind != "anonymous"
 
-    async def session(self, state: State, old: Session | None) -> Session:
+    async def session(self, state: IdentityState, old: Session | None) -> Session:
         """A new session, kept; `old` is the one before. Raises LoginRefused and NotNow."""
         now = time.time()
         self._check(state, now)
@@ -86,7 +86,7 @@ class LimitedLogins:
             self._count("logins")
         return session
 
-    def _check(self, state: State, now: float) -> None:
+    def _check(self, state: IdentityState, now: float) -> None:
         """Raises when none may be tried now. What lies too far ahead is of a clock that was wrong."""
         was_lately = abs(now - state.refused_at) < REFUSAL_KEPT_S
         if state.refused and was_lately and state.refused_digest == self._digest(state):
@@ -98,7 +98,7 @@ class LimitedLogins:
             logger.warning("%s has logged in to %s often enough for this hour", self._name, self._site.name)
             raise NotNow(state.logins[0] + HOUR_S, f"{len(state.logins)} logins in the last hour")
 
-    def _refused(self, state: State, error: LoginRefused) -> None:
+    def _refused(self, state: IdentityState, error: LoginRefused) -> None:
         said = self._hide(str(error))
         state.refused, state.refused_digest, state.refused_at = said, self._digest(state), time.time()
         state.generation = ""
@@ -113,7 +113,7 @@ class LimitedLogins:
             f" The same credentials are tried again after {REFUSAL_KEPT_S / 60:.0f} minutes."
         )
 
-    def _failed(self, state: State, error: LoginFailed) -> None:
+    def _failed(self, state: IdentityState, error: LoginFailed) -> None:
         said = self._hide(str(error))
         backoff_s = min(2.0 ** min(state.failures, 16), MOST_BACKOFF_S) * random.uniform(0.5, 1.0)
         wait_s = max(backoff_s, min(error.wait_s or 0.0, MOST_ASKED_S))
@@ -137,7 +137,7 @@ class LimitedLogins:
         outcome = found.outcome if policy.error else Outcome.LAYOUT_CHANGED  # it is no absent record
         return Verdict(outcome, f"the site lets nobody in: {said}", rule=found.rule)
 
-    def _undo(self, state: State) -> None:
+    def _undo(self, state: IdentityState) -> None:
         """It was none of those that the site counts."""
         if self._limited:
             state.logins.pop()
@@ -146,7 +146,7 @@ class LimitedLogins:
     def _hide(self, said: str) -> str:
         return self._credentials.hide(said) if self._credentials else said
 
-    def _digest(self, state: State) -> str:
+    def _digest(self, state: IdentityState) -> str:
         """By which credentials are known again. Slow on purpose."""
         secret = self._credentials.secret() if self._credentials else b""
         return hashlib.scrypt(secret, salt=state.proxy_session.encode(), n=2**14, r=8, p=1).hex()

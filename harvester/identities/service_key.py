@@ -11,7 +11,7 @@ from harvester.exceptions import UsageError
 from harvester.identities.credentials import Credentials, SpiderAccount
 from harvester.identities.logins import is_open
 from harvester.sites import Site
-from harvester.sites.identities import Identities, Key
+from harvester.sites.identities import Identities, KeyLoginEntry
 
 
 def key_account(
@@ -23,7 +23,7 @@ def key_account(
     """
     if is_open(url, config):
         raise UsageError(f"{url} is asked over http, and the key of {name} is sent over https only.")
-    table = Identities(kind="key", credentials=(name.upper(),), key=Key(headers=dict(headers)))
+    table = Identities(kind="key", credentials=(name.upper(),), key=KeyLoginEntry(headers=dict(headers)))
     site = Site(name=name, hosts=(urlsplit(url).netloc,), identities=table)
     digest = sha256(key.get_secret_value().encode()).hexdigest()[:12]  # another key is another identity
     return SpiderAccount(site, Credentials(digest, digest, key, advice))

@@ -55,7 +55,7 @@ class Session:
         return self.origin in ("", origin_of(url))
 
 
-class State(msgspec.Struct, omit_defaults=True):
+class IdentityState(msgspec.Struct, omit_defaults=True):
     """The content of an identity's file."""
 
     proxy_session: str
@@ -116,21 +116,21 @@ class StateFile:
         """Whether another process has written it since it was read or written here. Cheap."""
         return self._mark() != self._seen
 
-    def read(self) -> State:
+    def read(self) -> IdentityState:
         """A fresh one when there is no file, or none that can be used."""
         self._seen = self._mark()
         text = self.kept.read()
         if text is not None:
             try:
-                state = msgspec.json.decode(text, type=State)
+                state = msgspec.json.decode(text, type=IdentityState)
                 if all(cookie.keys() >= {"name", "value", "domain"} for cookie in state.cookies):
                     return state
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 pass
             logger.warning("%s holds no session; it is ignored and will be replaced", self.kept.path)
-        return State(proxy_session=secrets.token_hex(6))
+        return IdentityState(proxy_session=secrets.token_hex(6))
 
-    def write(self, state: State, *, synced: bool = True) -> None:
+    def write(self, state: IdentityState, *, synced: bool = True) -> None:
         self.kept.write(msgspec.json.encode(state).decode(), synced=synced)
         self._seen = self._mark()
 

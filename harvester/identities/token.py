@@ -16,7 +16,7 @@ from harvester.identities.login_methods import REFUSALS, Fetch, LoginFailed, Log
 from harvester.identities.state import Session
 from harvester.masking import mask
 from harvester.outcomes import classify
-from harvester.sites.identities import Token
+from harvester.sites.identities import TokenLoginEntry
 
 MARGIN_S = 60.0
 """A token is replaced so long before it ends; a short-lived one a quarter of its life before."""
@@ -27,7 +27,7 @@ MOST_LIFE_S = 10 * 365 * 86_400
 class TokenLogin:
     """Posts the credentials as JSON; takes token, refresh token, life and origin from the answer."""
 
-    def __init__(self, call: Token, credentials: Credentials, fetch: Fetch) -> None:
+    def __init__(self, call: TokenLoginEntry, credentials: Credentials, fetch: Fetch) -> None:
         self._call = call
         self._credentials = credentials
         self._fetch = fetch

@@ -19,7 +19,7 @@ from msgspec.json import encode as _encode
 
 from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.hosts import without_user
-from harvester.items.found import Found, Looked, Said, Stage
+from harvester.items.found import Found, ItemResult, Looked, Stage
 from harvester.items.raw import members
 from harvester.meta import ITEMS, USAGE
 
@@ -397,5 +397,5 @@ class Batch(NamedTuple):
     found: tuple[Found, ...] = ()
     """Written down when the records are stored; likewise below."""
     stages: tuple[Stage, ...] = ()
-    said: tuple[Said, ...] = ()
+    said: tuple[ItemResult, ...] = ()
     looked: tuple[Looked, ...] = ()

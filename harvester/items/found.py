@@ -78,7 +78,7 @@ class Stage(Struct, frozen=True, gc=False):
         _check_number(self.item_id, self.rank)
 
 
-class Said(Struct, frozen=True, gc=False):
+class ItemResult(Struct, frozen=True, gc=False):
     """How an attempt at an item ends, whatever else comes of its requests. It ends when the last of them is done.
 
     Raises InvalidRecordError.

@@ -7,14 +7,14 @@ what `transitions` says of Cancelled and Retried.
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document, JobState, State
+from harvester.jobs.documents import STOPPED_AT, UNTOLD, Document, ItemState, JobState
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import CANCELLED
 
 CHUNK = 10_000
 """Items that are changed together."""
 Moved = Callable[[int], Awaitable[None]]
-_ENDED = (State.DONE, State.FAILED, State.SKIPPED)
+_ENDED = (ItemState.DONE, ItemState.FAILED, ItemState.SKIPPED)
 
 
 class Control:
@@ -50,9 +50,14 @@ class Control:
 
     async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
         """Skips what waits in a job that is cancelled; how many items. `moved` is told how many more, each time."""
-        skipped = {"state": State.SKIPPED, "outcome": CANCELLED, "reason": CANCELLED, "updated_at": self._ledger.now()}
+        skipped = {
+            "state": ItemState.SKIPPED,
+            "outcome": CANCELLED,
+            "reason": CANCELLED,
+            "updated_at": self._ledger.now(),
+        }
         return await self._move(
-            {"job": job, "state": State.WAITING}, {"$set": skipped, "$unset": {"due_at": "", "why": ""}}, moved
+            {"job": job, "state": ItemState.WAITING}, {"$set": skipped, "$unset": {"due_at": "", "why": ""}}, moved
         )
 
     async def retry(self, job: str, items: Sequence[str] | None = None, outcome: str | None = None) -> int | None:
@@ -61,7 +66,7 @@ class Control:
         Those with these ids; or with that outcome, also such as are done or wait for a time; else all that failed.
         """
         if items is None:
-            which: Document = {"outcome": outcome} if outcome else {"state": State.FAILED}
+            which: Document = {"outcome": outcome} if outcome else {"state": ItemState.FAILED}
             return await self.retry_those(job, [which])
         chunks = [items[first : first + CHUNK] for first in range(0, len(items), CHUNK)]
         return await self.retry_those(job, [{"_id": {"$in": list(chunk)}} for chunk in chunks])
@@ -75,7 +80,7 @@ class Control:
         if known is None or known.state is JobState.CANCELLED:
             return None
         at = self._ledger.now()
-        waits = {"state": State.WAITING, "failures": 0, "updated_at": at}
+        waits = {"state": ItemState.WAITING, "failures": 0, "updated_at": at}
         forgets = {"$cond": [{"$gt": ["$failures", 0]}, "$$REMOVE", "$left"]}
         update: list[Document] = [
             {"$set": {"left": forgets}},
@@ -122,5 +127,5 @@ class Control:
 def retriable(job: str, which: Document) -> list[Document]:
     """Queries for those of the items that may be tried again: they have ended, or wait for a time."""
     ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
-    later: Document = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+    later: Document = {"job": job, "state": ItemState.WAITING, "due_at": {"$type": "date"}}
     return [{"$and": [ended, which]}, {"$and": [later, which]}]

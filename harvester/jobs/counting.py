@@ -11,7 +11,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 
 from harvester.jobs.documents import BY_KEY, MOST_PACES, UNFINISHED, Counted, Document, Job, JobState
-from harvester.jobs.looks import Looks, Patiently
+from harvester.jobs.due_visits import Looks, Patiently
 
 COUNT_S = 3.0
 """How often a job's items are counted, unless counting takes long."""

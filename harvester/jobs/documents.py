@@ -12,7 +12,7 @@ from bson.int64 import Int64
 from msgspec import Struct
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from harvester.recheck import Budget, Look, Policy, Threshold, read_policy
+from harvester.recheck import Budget, Look, Threshold, VisitPolicy, read_policy
 from harvester.wire import OnTheWire
 
 Document = dict[str, Any]
@@ -48,7 +48,7 @@ class JobState(StrEnum):
     FINISHED = "finished"
 
 
-class State(StrEnum):
+class ItemState(StrEnum):
     """Of an item: waiting -> active -> done, failed or skipped; or waiting again, for its next attempt."""
 
     WAITING = "waiting"
@@ -58,15 +58,15 @@ class State(StrEnum):
     SKIPPED = "skipped"
 
 
-UNFINISHED = (State.WAITING, State.ACTIVE)
+UNFINISHED = (ItemState.WAITING, ItemState.ACTIVE)
 """States from which an item still goes on by itself."""
 
 
-class Said(Struct, OnTheWire, frozen=True):
+class SavedResult(Struct, OnTheWire, frozen=True):
     """What a callback said of an item in one attempt: it goes before what came of the attempt's requests."""
 
     attempt: int
-    state: State
+    state: ItemState
     """done, failed or skipped; or waiting."""
     outcome: str
     reason: str = ""
@@ -90,7 +90,7 @@ class EndedAttempt(Struct, OnTheWire, frozen=True):
 
     attempt: int
     at: datetime
-    state: State
+    state: ItemState
     """Into which the item came by it."""
     outcome: str
     reason: str = ""
@@ -118,7 +118,7 @@ class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     """The larger is fed first, among those of one depth."""
     site: str = ""
     """Name of the site it is fetched from, as far as that is known before."""
-    state: State = State.WAITING
+    state: ItemState = ItemState.WAITING
     stage: str = ""
     """How far it has come, in the spider's own word."""
     stage_rank: int | None = None
@@ -130,7 +130,7 @@ class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     outcome: str = ""
     """Of its latest attempt, while none is under way."""
     reason: str = ""
-    said: Said | None = None
+    said: SavedResult | None = None
     looked: LookedAt | None = None
     looks: tuple[Look, ...] = ()
     """Of a standing job: the last ones, the latest last."""
@@ -174,7 +174,7 @@ class RetryPolicy(NamedTuple):
     """Failures after which an item is failed; of a standing job, after which a look has failed."""
     backoff_s: float = 600.0
     """Before the attempt after the first failure; doubled for each further one."""
-    recheck: Policy | None = None
+    recheck: VisitPolicy | None = None
     """When its items are looked at again, in a standing job."""
     cancelled: bool = False
     """Whether nothing of it is to be fed any more."""
@@ -184,7 +184,7 @@ class Counted(Struct, OnTheWire, frozen=True):
     """So many items of a job have these in common."""
 
     kind: str
-    state: State
+    state: ItemState
     stage: str
     outcome: str
     items: int
@@ -194,7 +194,7 @@ class Counted(Struct, OnTheWire, frozen=True):
     """Of these items, such as wait for a time."""
 
 
-class Pace(Struct, OnTheWire, frozen=True):
+class JobPace(Struct, OnTheWire, frozen=True):
     """How far a job was when it was counted."""
 
     at: datetime
@@ -246,7 +246,7 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     """When one of those that work at it may count again. While somebody counts: until when that one is waited for."""
     counting_s: float | None = None
     """How long MongoDB took to count last, in seconds."""
-    pace: tuple[Pace, ...] = ()
+    pace: tuple[JobPace, ...] = ()
     """What the last counts said, the latest last."""
     pause_reason: str = ""
     incomplete: bool = False

@@ -83,7 +83,7 @@ class _Part(NamedTuple):
     """Also when there are no rows."""
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """Where the rows of a job are read."""
 
     async def collections(self) -> list[str]:
@@ -146,7 +146,7 @@ class StoredRows:
 class Exporter:
     """Exports one job."""
 
-    def __init__(self, rows: Rows, only: Sequence[str] = ()) -> None:
+    def __init__(self, rows: RowSource, only: Sequence[str] = ()) -> None:
         """The collections (and MANIFEST) named in `only`, or the manifest and every collection with records."""
         self._rows = rows
         self._only = only

@@ -22,14 +22,14 @@ from harvester.breaker.states import BreakerState
 from harvester.exceptions import ServiceError, StorageError
 from harvester.frontier.messages import AllParked, ItemEnded, ItemRef
 from harvester.frontier.workers import is_gone
-from harvester.items import Said
-from harvester.jobs import gone
+from harvester.items import ItemResult
+from harvester.jobs import missing
 from harvester.jobs.control import Control
 from harvester.jobs.documents import Item, Job, JobItem, JobState, looked_at
-from harvester.jobs.gone import Listing
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.missed import add_missed
+from harvester.jobs.missing import Listing
 from harvester.jobs.scheduling import Schedules
 from harvester.jobs.transitions import Ended, Event, Lost, was_missing, worst
 from harvester.masking import mask
@@ -116,7 +116,7 @@ class FedSpider(Protocol):
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]]
     CHECKED_AS: ClassVar[Mapping[str, str]]
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
         """With which these items begin, and how those end that need not be asked for."""
 
     def listings_of(self, item: Item) -> Iterable[Listing]:
@@ -204,8 +204,8 @@ class Feeder:
                     may_lack_more = item.looks or await self._may_have_gone(item.job)
                     listings = self._spider.listings_of(item)
                     looks += [(item, each) for each in listings if each.is_absent or may_lack_more]
-            await gone.unmark(self._ledger, looks)
-            for kind, number in (await gone.mark(self._ledger, looks)).items():
+            await missing.unmark(self._ledger, looks)
+            for kind, number in (await missing.mark(self._ledger, looks)).items():
                 self._stats.inc_value(f"harvester/records/gone/{kind}", number)
 
         events: list[tuple[str, Event]] = []
@@ -226,7 +226,7 @@ class Feeder:
 
     async def _may_have_gone(self, job: str) -> bool:
         if job not in self._later:
-            self._later[job] = await gone.may_be(self._ledger, self._spider.name, job)
+            self._later[job] = await missing.may_be(self._ledger, self._spider.name, job)
         return self._later[job]
 
     # Jobs -------------------------------------------------------------------------------------------------
@@ -382,13 +382,13 @@ class Feeder:
         logger.warning("The item %s cannot be asked for: %s", item.id, reason)
         await self._ledger.apply([(item.id, Ended(item.attempts, Outcome.INVALID, reason))])
 
-    def _requests_of(self, items: Sequence[Item]) -> tuple[list[Request], list[Said]]:
+    def _requests_of(self, items: Sequence[Item]) -> tuple[list[Request], list[ItemResult]]:
         """Raises ValueError when they are too many, or something is said of another item."""
         requests: list[Request] = []
-        said: list[Said] = []
+        said: list[ItemResult] = []
         ids = {item.id for item in items}
         for each in self._spider.requests_of([_handed_out(item) for item in items]):
-            if isinstance(each, Said):
+            if isinstance(each, ItemResult):
                 if each.item_id not in ids:
                     raise ValueError(f"something is said of {each.item_id}, which does not begin here")
                 said.append(each)

@@ -66,7 +66,7 @@ _OTHER_FILES = (
 )
 
 
-class Format(StrEnum):
+class InputFormat(StrEnum):
     """Of an input."""
 
     CSV = "csv"
@@ -75,11 +75,11 @@ class Format(StrEnum):
 
 
 ENDINGS = {
-    ".csv": Format.CSV,
-    ".tsv": Format.CSV,
-    ".jsonl": Format.JSONL,
-    ".ndjson": Format.JSONL,
-    ".txt": Format.TEXT,
+    ".csv": InputFormat.CSV,
+    ".tsv": InputFormat.CSV,
+    ".jsonl": InputFormat.JSONL,
+    ".ndjson": InputFormat.JSONL,
+    ".txt": InputFormat.TEXT,
 }
 
 
@@ -88,7 +88,7 @@ class Input(NamedTuple):
 
     path: str
     """Of a file; `-`: standard input."""
-    form: Format | None = None
+    form: InputFormat | None = None
     """None: as the file's name or its beginning tells."""
     key: str = ""
     """Column or field that holds the key of an item; empty: the usual one."""
@@ -140,7 +140,7 @@ def items_of_file(
     bad: list[BadLine] = []
     number = 0
     with opened(path) as source:
-        for line in Lines(source, path, kind, key=key, usual=usual, option="-a column=COLUMN"):
+        for line in InputLines(source, path, kind, key=key, usual=usual, option="-a column=COLUMN"):
             reason = line.reason if isinstance(line, BadLine) else problem_of(line)
             if not reason and isinstance(line, Found):
                 yield line
@@ -200,7 +200,7 @@ def unpacked(file: Source, kind: str) -> Iterator[Found | BadLine]:
             yield BadLine(line or number, key, str(error))
 
 
-class Lines:
+class InputLines:
     """The items and bad lines of an input, in their order. To be iterated once.
 
     The input of an item is its CSV record (column -> text) or its JSON object; a line of plain text is only a key.
@@ -215,7 +215,7 @@ class Lines:
         source: Source,
         path: str,
         kind: str,
-        form: Format | None = None,
+        form: InputFormat | None = None,
         key: str = "",
         usual: Sequence[str] = ("key",),
         option: str = "--key COLUMN",
@@ -242,13 +242,13 @@ class Lines:
             sample = self._sample()
         self._refuse_other_files(sample, form)
         self.form = form or _form_by_name(path, sample) or self._guessed(sample)
-        if key and self.form is Format.TEXT:
+        if key and self.form is InputFormat.TEXT:
             raise UsageError(f"{self._named_by}: plain text has no columns; each line is a key.")
 
     def __iter__(self) -> Iterator[Found | BadLine]:
-        if self.form is Format.CSV:
+        if self.form is InputFormat.CSV:
             return self._of_csv()
-        return map(self._of_object if self.form is Format.JSONL else self._of_text, self._lines_with_something())
+        return map(self._of_object if self.form is InputFormat.JSONL else self._of_text, self._lines_with_something())
 
     @property
     def _named_by(self) -> str:
@@ -355,7 +355,7 @@ class Lines:
         except OSError as error:
             raise _unreadable(self._path, error) from None
 
-    def _refuse_other_files(self, sample: bytes, form: Format | None) -> None:
+    def _refuse_other_files(self, sample: bytes, form: InputFormat | None) -> None:
         """Raises UsageError unless it may be UTF-8."""
         for magic, what, remedy in _OTHER_FILES:
             if sample.startswith(magic):
@@ -378,7 +378,7 @@ class Lines:
             line, _, problem = problems[0]
             raise UsageError(f"{self._name} is not {self._encoding.upper()}. Line {line}: {problem}.")
 
-    def _guessed(self, sample: bytes) -> Format:
+    def _guessed(self, sample: bytes) -> InputFormat:
         """By the first character. Raises UsageError for an array, whose lines are no keys."""
         first = sample.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if first == b"[":
@@ -387,7 +387,7 @@ class Lines:
                 "jq -c '.[]' FILE | harvester jobs submit ... --format jsonl --input -. "
                 "If it is none, and each line is a key: --format text."
             )
-        return Format.JSONL if first == b"{" else Format.TEXT
+        return InputFormat.JSONL if first == b"{" else InputFormat.TEXT
 
 
 class _Line(NamedTuple):
@@ -511,7 +511,7 @@ def _unreadable(path: str, error: OSError) -> UsageError:
     return UsageError(f"{named(path)} cannot be read: {error.strerror or error}.")
 
 
-def _form_of(path: str, form: Format | None) -> str:
+def _form_of(path: str, form: InputFormat | None) -> str:
     """For `--format`, also of a compressed file, by what stands before its last ending."""
     return form or next((ENDINGS[each] for each in map(str.lower, Path(path).suffixes) if each in ENDINGS), "FORMAT")
 
@@ -521,11 +521,11 @@ def _whole_lines(sample: bytes) -> Iterable[tuple[int, bytes]]:
     return enumerate(sample.split(b"\n")[:-1], 1)
 
 
-def _form_by_name(path: str, sample: bytes) -> Format | None:
+def _form_by_name(path: str, sample: bytes) -> InputFormat | None:
     """The form that the ending of a file's name tells; a text with tabs is a table, as Excel's "Unicode Text" is."""
     form = ENDINGS.get(Path(path).suffix.lower())
     first = sample.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
-    return Format.CSV if form is Format.TEXT and b"\t" in first.strip() else form
+    return InputFormat.CSV if form is InputFormat.TEXT and b"\t" in first.strip() else form
 
 
 def _decoded(number: int, raw: bytes, encoding: str) -> _Line:

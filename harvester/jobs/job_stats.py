@@ -10,7 +10,7 @@ from pymongo.errors import OperationFailure
 from scrapy.statscollectors import StatsCollector
 
 from harvester.jobs.counting import NO_INDEX
-from harvester.jobs.documents import BY_OUTCOME, UNFINISHED, Counted, Document, Job, State
+from harvester.jobs.documents import BY_OUTCOME, UNFINISHED, Counted, Document, ItemState, Job
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import is_good_look
 from harvester.shutdown import stop
@@ -82,10 +82,10 @@ class JobStats:
             self._stats.set_value(name, number)
         self._told.update(figures)
 
-    def _shown_state(self, job: str, row: Counted) -> State:
+    def _shown_state(self, job: str, row: Counted) -> ItemState:
         """That of items; in a standing job those are done whose last look went well, though they wait for the next."""
         standing = job in self._jobs and self._jobs[job].standing
-        return State.DONE if standing and _waits_for_a_look(row.state, row.outcome) else row.state
+        return ItemState.DONE if standing and _waits_for_a_look(row.state, row.outcome) else row.state
 
     async def _tell_next_due(self) -> None:
         times: dict[str, list[float]] = {"harvester/next_due": []}
@@ -111,7 +111,7 @@ class JobStats:
 
     async def _reasons(self) -> AsyncIterator[Document]:
         """Of items that failed, were skipped, or are to be tried again: the most frequent first."""
-        states = [State.FAILED, State.SKIPPED, State.WAITING]
+        states = [ItemState.FAILED, ItemState.SKIPPED, ItemState.WAITING]
         match = {"job": {"$in": list(self._counts)}, "state": {"$in": states}, "outcome": {"$gt": ""}}
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "outcome", "reason")}
         group: Document = {"_id": alike, "items": {"$sum": 1}}
@@ -129,7 +129,7 @@ class JobStats:
 
 def _waits_for_a_look(state: str, outcome: str) -> bool:
     """Whether an item waits that has not failed."""
-    return state == State.WAITING and is_good_look(outcome)
+    return state == ItemState.WAITING and is_good_look(outcome)
 
 
 def reason_of(state: str, outcome: str, reason: str) -> str:
@@ -137,4 +137,4 @@ def reason_of(state: str, outcome: str, reason: str) -> str:
     if not reason:
         return outcome
     says_outcome = outcome in [part.strip() for part in reason.split(":")[:2]]
-    return reason if says_outcome or state == State.SKIPPED else f"{outcome}: {reason}"
+    return reason if says_outcome or state == ItemState.SKIPPED else f"{outcome}: {reason}"

@@ -23,7 +23,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
 from harvester.items import Batch, Found
-from harvester.items import Said as SaidOf
+from harvester.items import ItemResult as SaidOf
 from harvester.jobs.budgets import kept_slots
 from harvester.jobs.counting import Counting
 from harvester.jobs.documents import (
@@ -38,19 +38,19 @@ from harvester.jobs.documents import (
     UNTOLD,
     Document,
     Item,
+    ItemState,
     Job,
     JobState,
     LookedAt,
     RetryPolicy,
-    Said,
-    State,
+    SavedResult,
     item_id,
     new_job_id,
     read_item,
     read_job,
     to_document,
 )
-from harvester.jobs.looks import Looks, Patiently
+from harvester.jobs.due_visits import Looks, Patiently
 from harvester.jobs.transitions import (
     Cancelled,
     Changed,
@@ -68,7 +68,7 @@ CHUNK = 1000
 _DUPLICATE_KEY = 11000
 _OTHER_INDEX = 86
 """An index of that name is there, and is another one."""
-_DUE: Document = {"state": State.WAITING, "due_at": None}
+_DUE: Document = {"state": ItemState.WAITING, "due_at": None}
 
 BeforeWriting = Callable[[Sequence[Item]], Awaitable[None]]
 
@@ -88,7 +88,7 @@ class Added(NamedTuple):
     known: int
 
 
-class Listed(NamedTuple):
+class ListedItems(NamedTuple):
     """What became of the items of a job that its arguments name."""
 
     new: int
@@ -225,7 +225,7 @@ class Ledger:
             await self.note_added([job])
         return Added(new, total - new)
 
-    async def list_items(self, job: Job, found: Iterable[Found], site_of: Callable[[Found], str]) -> Listed:
+    async def list_items(self, job: Job, found: Iterable[Found], site_of: Callable[[Found], str]) -> ListedItems:
         """Makes these the items that the job's arguments name: those that they named before, and no more, are removed.
 
         Of known ones the input is changed, and one that was removed is there again. What came in another way stays.
@@ -251,7 +251,7 @@ class Ledger:
             gone = {"_id": {"$in": ids}, "listed": earlier}
             await self.patiently(partial(self.items.update_many, gone, {"$unset": {"listed": ""}}))
         await self.note_added([job.id])
-        return Listed(added, changed, removed)
+        return ListedItems(added, changed, removed)
 
     async def _next_listing(self, job: str) -> str:
         """The word of a reading of its arguments, which sorts behind those of all that began before it."""
@@ -394,7 +394,7 @@ class Ledger:
         due = await self._read(where | _DUE, sort=order, limit=most)
         if not due:
             return []
-        active = where | {"state": State.ACTIVE, "due_at": None}
+        active = where | {"state": ItemState.ACTIVE, "due_at": None}
         nearest = await self.patiently(lambda: self.items.find_one(active, {"depth": 1}, sort=order[:1]))
         farthest = 1 + min(due[0].depth, nearest["depth"] if nearest else due[0].depth)
         return [item for item in due if item.depth <= farthest]
@@ -421,7 +421,7 @@ class Ledger:
                 writes.append(UpdateOne(_as_read(item), _difference(item, begun[-1])))
         if not writes or await self._write(writes) == (len(writes), []):
             return begun
-        ours = {"_id": {"$in": [item.id for item in begun]}, "feeder": feeder, "state": State.ACTIVE}
+        ours = {"_id": {"$in": [item.id for item in begun]}, "feeder": feeder, "state": ItemState.ACTIVE}
         rows = await self.patiently(lambda: self.items.find(ours, {"_id": 1}).to_list())
         written = {row["_id"] for row in rows}
         return [item for item in begun if item.id in written]
@@ -452,7 +452,7 @@ class Ledger:
         return list(islice((number for number in range(1, limit + 1) if number not in given), most))
 
     async def _skip_beyond_limit(self, job: Job, kind: str) -> None:
-        beyond = {"job": job.id, "state": State.WAITING, "kind": kind, "number": None}
+        beyond = {"job": job.id, "state": ItemState.WAITING, "kind": kind, "number": None}
         while True:
             rows = await self.patiently(lambda: self.items.find(beyond, {"_id": 1}, limit=CHUNK).to_list())
             if not rows:
@@ -467,13 +467,13 @@ class Ledger:
         if job.standing:
             return 0
         due_at = {"$type": "date"} if all_of_them else {"$lte": self.now()}
-        waiting = {"job": job.id, "state": State.WAITING, "due_at": due_at}
+        waiting = {"job": job.id, "state": ItemState.WAITING, "due_at": due_at}
         result = await self.patiently(lambda: self.items.update_many(waiting, {"$unset": {"due_at": ""}}))
         return int(result.modified_count)
 
     async def deferred(self, job: str) -> Deferred | None:
         """Its items that wait for a time; None when there are none."""
-        waiting = {"job": job, "state": State.WAITING, "due_at": {"$type": "date"}}
+        waiting = {"job": job, "state": ItemState.WAITING, "due_at": {"$type": "date"}}
         group = {"_id": "$outcome", "items": {"$sum": 1}, "until": {"$min": "$due_at"}, "reason": {"$max": "$reason"}}
         stages: list[Document] = [{"$match": waiting}, {"$group": group}]
 
@@ -493,14 +493,14 @@ class Ledger:
 
     async def first_due(self, job: Job) -> datetime | None:
         """The same, though its site may not be looked at by then."""
-        waiting = {"job": job.id, "state": State.WAITING, "due_at": {"$type": "date"}}
+        waiting = {"job": job.id, "state": ItemState.WAITING, "due_at": {"$type": "date"}}
         order = [("due_at", ASCENDING)]
         row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
         return row["due_at"] if row else None
 
     async def is_active(self, *jobs: str) -> bool:
         """Whether an attempt at any of their items is under way."""
-        active = {"job": {"$in": jobs}, "state": State.ACTIVE}
+        active = {"job": {"$in": jobs}, "state": ItemState.ACTIVE}
         return bool(await self.patiently(lambda: self.items.find_one(active, {"_id": 1})))
 
     async def is_due(self, job: Job, left_alone: Collection[str] = ()) -> bool:
@@ -512,7 +512,7 @@ class Ledger:
 
     async def active(self, job: str) -> list[Item]:
         """Its items at which an attempt is under way."""
-        return await self._read({"job": job, "state": State.ACTIVE})
+        return await self._read({"job": job, "state": ItemState.ACTIVE})
 
     async def apply(self, events: Iterable[tuple[str, Event]], before: BeforeWriting | None = None) -> int:
         """Makes the transitions of items by their ids, in this order for each; how many items have changed.
@@ -548,7 +548,7 @@ class Ledger:
                 await before_writing(changing)
             written, _ = await self._write([*writes.values()])
             changed += written
-            await self._skip_cancelled([item for item in changing if item.state is State.WAITING])
+            await self._skip_cancelled([item for item in changing if item.state is ItemState.WAITING])
             if written == len(writes):
                 break
             left = [*writes]  # others changed some meanwhile; what was written is not changed again
@@ -603,7 +603,10 @@ def _new_item(job: str, found: Found, depth: int, site: str, at: datetime) -> It
 
 def _events_of(said: Iterable[SaidOf], attempts: Mapping[str, int]) -> list[tuple[str, Event]]:
     return [
-        (each.item_id, Said(attempts[each.item_id], State(each.state), each.outcome, each.reason, each.until))
+        (
+            each.item_id,
+            SavedResult(attempts[each.item_id], ItemState(each.state), each.outcome, each.reason, each.until),
+        )
         for each in said
     ]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harvester.exceptions import UsageError
-from harvester.jobs.documents import BY_OUTCOME, BY_STATE, Document, Item, State, read_item
+from harvester.jobs.documents import BY_OUTCOME, BY_STATE, Document, Item, ItemState, read_item
 from harvester.jobs.ledger import Ledger
-from harvester.jobs.results import ItemResults, Results
+from harvester.jobs.results import ItemResults, OneItemResults
 
 MOST_SEARCHED = 5_000
 """Items that are looked at for one page, where no index has those that are wanted in the order of their ids."""
@@ -33,8 +33,8 @@ class ItemFilter:
         if self.state:
             states = self.state.split(",")
             for state in states:
-                if state not in list(State):
-                    raise UsageError(f"--state: {state!r} is none of {', '.join(State)}.")
+                if state not in list(ItemState):
+                    raise UsageError(f"--state: {state!r} is none of {', '.join(ItemState)}.")
             query["state"] = {"$in": states} if len(states) > 1 else self.state
         if self.outcome:
             query["outcome"] = {"$in": self.outcome.split(",")} if "," in self.outcome else self.outcome
@@ -55,7 +55,7 @@ class ItemReport:
     """What became of an item so far."""
 
     item: Item
-    results: Results
+    results: OneItemResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ class ItemList:
         hint: str | list[tuple[str, int]] = "_id_"
         is_indexed = not (which.site or which.text or which.kind)
         if which.outcome:
-            query.setdefault("state", {"$in": list(State)})  # all are named, or the index does not have them in order
+            query.setdefault(
+                "state", {"$in": list(ItemState)}
+            )  # all are named, or the index does not have them in order
             hint = BY_OUTCOME
         elif which.state and await self._are_few(job, query["state"]):
             hint, is_indexed = BY_STATE, True
@@ -100,7 +102,7 @@ class ItemList:
             end = rows[most - 1]["_id"]
         items = [read_item(row) for row in rows[:most]]
         if not with_results:
-            return ItemPage([ItemReport(item, Results({}, [])) for item in items], end)
+            return ItemPage([ItemReport(item, OneItemResults({}, [])) for item in items], end)
         results = await self._results.of([item.id for item in items], MOST_RECORDS)
         return ItemPage([ItemReport(item, of_it) for item, of_it in zip(items, results, strict=True)], end)
 

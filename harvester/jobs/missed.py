@@ -10,7 +10,7 @@ from functools import partial
 from pymongo import ASCENDING, DESCENDING
 
 from harvester.items import Found
-from harvester.jobs.documents import Document, Job, State, item_id
+from harvester.jobs.documents import Document, ItemState, Job, item_id
 from harvester.jobs.ledger import CHUNK, Ledger
 from harvester.outcomes import Outcome
 
@@ -40,7 +40,7 @@ async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) ->
 
 
 async def _next_items(ledger: Ledger, job: str, kind: str, after: str) -> list[Document]:
-    query = {"job": job, "kind": kind, "key": {"$gt": after}, "state": {"$in": [State.DONE, State.FAILED]}}
+    query = {"job": job, "kind": kind, "key": {"$gt": after}, "state": {"$in": [ItemState.DONE, ItemState.FAILED]}}
     find = partial(ledger.items.find, query, {"key": 1, "outcome": 1}, sort=[("key", ASCENDING)], limit=CHUNK)
     rows: list[Document] = await ledger.patiently(lambda: find().to_list())
     return rows

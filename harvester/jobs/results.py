@@ -20,7 +20,7 @@ _FIELDS = {OF_ITEM: 1, "media_paths": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class OneItemResults:
     """Of one item."""
 
     records: dict[str, list[str]]
@@ -35,12 +35,12 @@ class ItemResults:
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self._database = database
 
-    async def of(self, items: Sequence[str], most: int) -> list[Results]:
+    async def of(self, items: Sequence[str], most: int) -> list[OneItemResults]:
         """Of each item, with at most so many records of each collection."""
         collections = await self._indexed()
         return [await _results_in(collections, item, most) for item in items]
 
-    async def of_all(self, job: str, items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document, Results]]:
+    async def of_all(self, job: str, items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document, OneItemResults]]:
         """Those of a stream of the job's items in the order of their ids, with as much memory as the largest takes."""
         of_job = {OF_ITEM: {"$gte": f"{job}:", "$lt": f"{job};"}}
         order = [(OF_ITEM, 1)]
@@ -49,7 +49,7 @@ class ItemResults:
         ]
         try:
             async for item in items:
-                results = Results({}, [])
+                results = OneItemResults({}, [])
                 for head in heads:
                     await head.read_until(item["_id"], results)
                 yield item, results
@@ -75,7 +75,7 @@ class _Head:
         self._name = collection.name
         self._row: Document | None = None
 
-    async def read_until(self, item: str, results: Results) -> None:
+    async def read_until(self, item: str, results: OneItemResults) -> None:
         """Notes those of the item. Those of items before it are passed over."""
         while True:
             if self._row is None:
@@ -87,15 +87,15 @@ class _Head:
             self._row = None
 
 
-async def _results_in(collections: Sequence[AsyncCollection[Document]], item: str, most: int) -> Results:
+async def _results_in(collections: Sequence[AsyncCollection[Document]], item: str, most: int) -> OneItemResults:
     found = await asyncio.gather(*(each.find({OF_ITEM: item}, _FIELDS, limit=most).to_list() for each in collections))
-    results = Results({}, [])
+    results = OneItemResults({}, [])
     for collection, rows in zip(collections, found, strict=True):
         for row in rows:
             _note(results, collection.name, row)
     return results
 
 
-def _note(results: Results, collection: str, row: dict[str, Any]) -> None:
+def _note(results: OneItemResults, collection: str, row: dict[str, Any]) -> None:
     results.records.setdefault(collection, []).append(row["_id"])
     results.files.extend(sorted(row.get("media_paths", {}).values()))

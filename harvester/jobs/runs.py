@@ -11,9 +11,9 @@ from scrapy.statscollectors import StatsCollector
 from harvester.config import Config
 from harvester.exceptions import INTERRUPTED, LEFT
 from harvester.formatting import how_long, shown
-from harvester.jobs.blame import REFUSALS, Blame, blame, refused
 from harvester.jobs.documents import NOT_GIVEN, Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
+from harvester.jobs.host_faults import REFUSALS, Blame, blame, refused
 from harvester.jobs.ledger import Ledger
 
 logger = logging.getLogger(__name__)

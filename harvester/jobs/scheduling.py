@@ -25,9 +25,9 @@ from pymongo.errors import DuplicateKeyError
 from harvester.exceptions import JobConflict, ServiceError, StorageError, UnknownJob, UsageError
 from harvester.items import Found
 from harvester.jobs.documents import Document, Job, JobState, read_item
+from harvester.jobs.job_opener import OpensJobs, open_job_of
 from harvester.jobs.late import note_look
 from harvester.jobs.ledger import Ledger
-from harvester.jobs.opening import OpensJobs, open_job_of
 from harvester.jobs.schedules import (
     CatchUp,
     Overlap,

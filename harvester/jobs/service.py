@@ -30,13 +30,13 @@ from harvester.jobs.documents import (
     Counted,
     Document,
     Item,
+    ItemState,
     Job,
     JobState,
-    State,
     read_job,
 )
 from harvester.jobs.export import Exported, Exporter, FileExport, Stored, StoredRows
-from harvester.jobs.inputs import Input, Lines, Source, keys_as_items, opened, size_of, unpacked
+from harvester.jobs.inputs import Input, InputLines, Source, keys_as_items, opened, size_of, unpacked
 from harvester.jobs.ledger import Deferred, Ledger, now
 from harvester.jobs.listing import MOST_RECORDS, ItemFilter, ItemList, ItemPage, ItemReport
 from harvester.jobs.results import ItemResults
@@ -264,7 +264,7 @@ class JobService:
         query = which.of(job) | {"updated_at": {"$lte": until}}
         if items:
             return query | {"_id": {"$in": [item.id for item in await items_named(self.ledger, job, items)]}}
-        return query if which.state or which.outcome else query | {"state": State.FAILED}
+        return query if which.state or which.outcome else query | {"state": ItemState.FAILED}
 
     async def _check_site(self, job: str, site: str) -> None:
         sites = await self._list.sites(job)
@@ -360,7 +360,7 @@ class JobService:
 
     async def _submit(self, submitter: Submitter, given: Input) -> Submitted:
         with opened(given.path) as file:
-            lines = await asyncio.to_thread(Lines, file, given.path, submitter.kind, given.form, given.key)
+            lines = await asyncio.to_thread(InputLines, file, given.path, submitter.kind, given.form, given.key)
             return await submitter.submit(lines, ahead=size_of(file) > 0)
 
     async def _submit_upload(self, submitter: Submitter, upload: Source, given: Input) -> Submitted:
@@ -448,7 +448,7 @@ class JobService:
         """Cancels a job but for its items, of which nothing is begun any more; how many wait to be skipped."""
         if not await self._control.begin_cancelling(job):
             await self._expect(job, JobState.CANCELLED, "cancelled")
-        return await self.ledger.items.count_documents({"job": job, "state": State.WAITING})
+        return await self.ledger.items.count_documents({"job": job, "state": ItemState.WAITING})
 
     async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
         """What is left to do then, and may be done again: skips what waits; how many items."""

@@ -23,8 +23,8 @@ from harvester.exceptions import HarvesterError, InvalidRecordError, JobConflict
 from harvester.items import Found
 from harvester.jobs.documents import Job, JobState, item_id
 from harvester.jobs.inputs import BadLine
+from harvester.jobs.job_opener import OpensJobs, open_job_of
 from harvester.jobs.ledger import Ledger
-from harvester.jobs.opening import OpensJobs, open_job_of
 from harvester.jobs.transitions import Changed
 from harvester.project import load_spider
 from harvester.stores.private_files import make_closed

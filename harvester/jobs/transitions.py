@@ -39,14 +39,14 @@ from harvester.jobs.documents import (
     UNFINISHED,
     EndedAttempt,
     Item,
+    ItemState,
     LookedAt,
     RetryPolicy,
-    Said,
-    State,
+    SavedResult,
 )
 from harvester.outcomes import POLICIES, Outcome, Policy
 from harvester.recheck import Due, Look, kept, read_policy
-from harvester.recheck import Policy as Recheck
+from harvester.recheck import VisitPolicy as Recheck
 
 MOST_BACKOFF_S = 86_400.0
 """The longest time between two attempts that is due to failures."""
@@ -143,7 +143,7 @@ Event = (
     | Cancelled
     | LimitReached
     | Nearer
-    | Said
+    | SavedResult
     | StageReached
     | LookedAt
 )
@@ -169,13 +169,13 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
             return _changed(item, event, policy, now)
         case Removed():
             return _removed(item, event, now)
-        case Cancelled() if item.state is State.WAITING:
+        case Cancelled() if item.state is ItemState.WAITING:
             return _skipped(item, CANCELLED)
-        case LimitReached() if item.state is State.WAITING and item.number is None:
+        case LimitReached() if item.state is ItemState.WAITING and item.number is None:
             return _skipped(item, MAX_ITEMS)
         case Nearer():
             return _nearer(item, event, policy)
-        case Said() if _may_end(item, event.attempt) and event != item.said:
+        case SavedResult() if _may_end(item, event.attempt) and event != item.said:
             return replace(item, said=event)
         case LookedAt() if _may_end(item, event.attempt) and event != item.looked:
             return replace(item, looked=event)
@@ -191,12 +191,12 @@ def _may_end(item: Item, attempt: int) -> bool:
 
 
 def _fed(item: Item, event: Fed, policy: RetryPolicy, now: datetime) -> Item | None:
-    due = item.state is State.WAITING and (item.due_at is None or item.due_at <= now)
+    due = item.state is ItemState.WAITING and (item.due_at is None or item.due_at <= now)
     if not due or event.attempt != item.attempts + 1 or policy.cancelled:
         return None
     return replace(
         item,
-        state=State.ACTIVE,
+        state=ItemState.ACTIVE,
         attempts=event.attempt,
         feeder=event.feeder,
         fed_at=now,
@@ -223,12 +223,12 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
         ended = replace(ended, due_at=said.until)
     elif (recheck := recheck_of(item, policy)) is not None:
         ended = _looked_at(ended, event, said, policy, recheck, now)
-    elif state in (State.WAITING, State.FAILED):
-        due_at = now + _backoff(item, policy) if state is State.WAITING else None
+    elif state in (ItemState.WAITING, ItemState.FAILED):
+        due_at = now + _backoff(item, policy) if state is ItemState.WAITING else None
         ended = replace(ended, failures=item.failures + 1, due_at=due_at)
-    elif state is State.DONE and _is_nearer_than_fed(item, item.depth) and not policy.cancelled:
-        ended = replace(ended, state=State.WAITING)
-    if ended.state is State.WAITING and policy.cancelled:
+    elif state is ItemState.DONE and _is_nearer_than_fed(item, item.depth) and not policy.cancelled:
+        ended = replace(ended, state=ItemState.WAITING)
+    if ended.state is ItemState.WAITING and policy.cancelled:
         ended = _skipped(ended, CANCELLED)
     if item.removed_at:
         ended = _skipped(ended, REMOVED)
@@ -246,37 +246,39 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
 
 
 def _looked_at(
-    item: Item, event: Ended, said: Said | None, policy: RetryPolicy, recheck: Recheck, now: datetime
+    item: Item, event: Ended, said: SavedResult | None, policy: RetryPolicy, recheck: Recheck, now: datetime
 ) -> Item:
     """An item of a standing job whose attempt has just ended, in the state that it would be in in another job."""
-    if said and item.state is State.SKIPPED:
+    if said and item.state is ItemState.SKIPPED:
         return item
     looked = item.looked if item.looked and item.looked.attempt == event.attempt else None
     begun = (item.fed_at or now).timestamp()
-    if item.state is State.DONE and (said or looked or item.outcome not in _MISSING):
+    if item.state is ItemState.DONE and (said or looked or item.outcome not in _MISSING):
         found = looked or LookedAt(
             event.attempt, event.counts.get("new", 0), cost=max(1, event.counts.get("requests", 0))
         )
         looks = tuple(kept([*item.looks, Look(begun, found.found, found.changed, found.cost)]))
         left = item.left if found.left is None else found.left
-        item = replace(item, state=State.WAITING, failures=0, looks=looks, left=left, not_before=found.not_before)
+        item = replace(item, state=ItemState.WAITING, failures=0, looks=looks, left=left, not_before=found.not_before)
         return replace(item, **_next_look(item, looks, recheck, now))
     backoff, failures = _backoff(item, policy), item.failures + 1
     if failures >= MOST_FAILURES:
-        return replace(item, state=State.SKIPPED if item.state is State.SKIPPED else State.FAILED, failures=failures)
+        return replace(
+            item, state=ItemState.SKIPPED if item.state is ItemState.SKIPPED else ItemState.FAILED, failures=failures
+        )
     if (
-        item.state is not State.SKIPPED
+        item.state is not ItemState.SKIPPED
         and rank_of(item.outcome) is Rank.PASSING
         and failures % policy.attempts
         and not said
     ):
         why = f"tried again after {counted(failures, 'failure')}"
-        return replace(item, state=State.WAITING, failures=failures, due_at=now + backoff, why=why)
+        return replace(item, state=ItemState.WAITING, failures=failures, due_at=now + backoff, why=why)
     looks = tuple(kept([*item.looks, Look(begun, None)]))
     later = _next_look(item, looks, recheck, now)
     if now + backoff > later["due_at"]:
         later = {"due_at": now + backoff, "why": f"later than usual after {counted(failures, 'failure')}"}
-    return replace(item, state=State.WAITING, failures=failures, looks=looks, **later)
+    return replace(item, state=ItemState.WAITING, failures=failures, looks=looks, **later)
 
 
 def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetime) -> dict[str, Any]:
@@ -318,32 +320,32 @@ def _is_noted(item: Item, attempt: int) -> bool:
     return attempt < 1 or (bool(item.history) and item.history[-1].attempt >= attempt)
 
 
-def _state_by(outcome: str, *, spent: bool) -> State:
+def _state_by(outcome: str, *, spent: bool) -> ItemState:
     """Into which an attempt brings its item that ended so; `spent`: with it, as many have failed as may."""
     match rank_of(outcome):
         case Rank.GOOD:
-            return State.DONE
+            return ItemState.DONE
         case Rank.DENIED:
-            return State.SKIPPED
+            return ItemState.SKIPPED
         case Rank.PASSING if not spent:
-            return State.WAITING
-    return State.FAILED
+            return ItemState.WAITING
+    return ItemState.FAILED
 
 
 def _lost(item: Item, event: Lost, policy: RetryPolicy) -> Item | None:
-    if item.state is not State.ACTIVE or event.attempt != item.attempts:
+    if item.state is not ItemState.ACTIVE or event.attempt != item.attempts:
         return None
-    waiting = replace(item, state=State.WAITING, feeder="", removed_at=None)
+    waiting = replace(item, state=ItemState.WAITING, feeder="", removed_at=None)
     if item.removed_at:
         return _skipped(waiting, REMOVED)
     return _skipped(waiting, CANCELLED) if policy.cancelled else waiting
 
 
 def _retried(item: Item, policy: RetryPolicy) -> Item | None:
-    if policy.cancelled or item.state is State.ACTIVE or (item.state is State.WAITING and item.due_at is None):
+    if policy.cancelled or item.state is ItemState.ACTIVE or (item.state is ItemState.WAITING and item.due_at is None):
         return None
     left = {} if item.failures else item.left  # what cannot go on is begun anew
-    return replace(item, state=State.WAITING, due_at=None, why="", failures=0, outcome="", reason="", left=left)
+    return replace(item, state=ItemState.WAITING, due_at=None, why="", failures=0, outcome="", reason="", left=left)
 
 
 def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> Item | None:
@@ -358,11 +360,11 @@ def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> 
     )
     if changed.input != item.input:
         changed = replace(changed, left={})
-    was_removed = item.state is State.SKIPPED and item.outcome == REMOVED
+    was_removed = item.state is ItemState.SKIPPED and item.outcome == REMOVED
     is_other = changed.input != item.input and policy.recheck is not None
     if policy.cancelled:
         return None
-    if was_removed or (is_other and item.state is not State.ACTIVE):
+    if was_removed or (is_other and item.state is not ItemState.ACTIVE):
         return _retried(changed, policy) or changed
     recheck = recheck_of(changed, policy)
     if changed.due_at and item.looks and not item.failures and recheck is not None:
@@ -373,21 +375,21 @@ def _changed(item: Item, event: Changed, policy: RetryPolicy, now: datetime) -> 
 def _removed(item: Item, event: Removed, now: datetime) -> Item | None:
     if event.listing and item.listed >= event.listing:
         return None
-    if item.state is State.ACTIVE:
+    if item.state is ItemState.ACTIVE:
         return None if item.removed_at else replace(item, removed_at=now)
     return _skipped(item, REMOVED) if item.outcome != REMOVED else None
 
 
 def _skipped(item: Item, why: str) -> Item:
-    return replace(item, state=State.SKIPPED, outcome=why, reason=why, due_at=None, why="")
+    return replace(item, state=ItemState.SKIPPED, outcome=why, reason=why, due_at=None, why="")
 
 
 def _nearer(item: Item, event: Nearer, policy: RetryPolicy) -> Item | None:
     if event.depth >= item.depth:
         return None
     nearer = replace(item, depth=event.depth)
-    again = item.state is State.DONE and _is_nearer_than_fed(item, event.depth) and not policy.cancelled
-    return replace(nearer, state=State.WAITING) if again else nearer
+    again = item.state is ItemState.DONE and _is_nearer_than_fed(item, event.depth) and not policy.cancelled
+    return replace(nearer, state=ItemState.WAITING) if again else nearer
 
 
 def _is_nearer_than_fed(item: Item, depth: int) -> bool:

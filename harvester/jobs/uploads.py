@@ -10,7 +10,7 @@ from typing import Any, cast
 from harvester.bounded.process import BoundedProcess, Bounds
 from harvester.exceptions import TooCostlyError, UsageError
 from harvester.items import Found
-from harvester.jobs.inputs import SAMPLE_BYTES, BadLine, Input, Lines, Source, size_of
+from harvester.jobs.inputs import SAMPLE_BYTES, BadLine, Input, InputLines, Source, size_of
 
 SMALL_BYTES = 16 * 1024
 """Of an upload that is read here. What is larger may cost much, as a file of open quotation marks."""
@@ -32,7 +32,7 @@ async def read_upload(file: Source, given: Input, kind: str) -> AsyncIterator[It
     """
     body = _small(file)
     if body is not None and len(body) <= SMALL_BYTES:
-        yield iter(Lines(_source(body), given.path, kind, given.form, given.key))
+        yield iter(InputLines(_source(body), given.path, kind, given.form, given.key))
         return
     process = BoundedProcess(files=[] if body is not None else [file.fileno()])
     try:
@@ -56,7 +56,7 @@ def _read(process: BoundedProcess, file: int | bytes, given: Input, kind: str, s
 def read_lines(file: int | bytes, given: Input, kind: str) -> Iterator[list[Found | BadLine]]:
     """Yields the lines of a file that is open in this process, or of its content, some at a time."""
     source = _source(file) if isinstance(file, bytes) else BufferedReader(FileIO(file), SAMPLE_BYTES)
-    lines = iter(Lines(source, given.path, kind, given.form, given.key))
+    lines = iter(InputLines(source, given.path, kind, given.form, given.key))
     while together := list(islice(lines, TOGETHER)):
         yield together
 

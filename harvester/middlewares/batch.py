@@ -7,13 +7,13 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items import Batch, Found, Looked, Record, Reject, Said, Stage
+from harvester.items import Batch, Found, ItemResult, Looked, Record, Reject, Stage
 from harvester.meta import ITEMS, JOB
 
 MAX_RECORDS = 1000
 """Of a page that yields lists: so many records are a batch, and further ones another, between which others go on."""
 
-Noted = Found | Stage | Said | Looked
+Noted = Found | Stage | ItemResult | Looked
 """What a callback says of job items."""
 
 
@@ -46,7 +46,7 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
                 records.append(each)
             elif isinstance(each, Reject):
                 rejects.append(each)
-            elif isinstance(each, (Found, Stage, Said, Looked)):
+            elif isinstance(each, (Found, Stage, ItemResult, Looked)):
                 noted.append(each)
             else:
                 yield each
@@ -63,9 +63,9 @@ def _with_items(batch: Batch, noted: Sequence[Noted], page: Response | Request) 
         raise InvalidRecordError("The page was fetched for no item of a job: it can say nothing of any, and find none")
     found = tuple(each for each in noted if isinstance(each, Found))
     stages = tuple(each for each in noted if isinstance(each, Stage))
-    said = tuple(each for each in noted if isinstance(each, Said))
+    said = tuple(each for each in noted if isinstance(each, ItemResult))
     looked = tuple(each for each in noted if isinstance(each, Looked))
-    more: tuple[Stage | Said | Looked, ...] = (*stages, *said, *looked)
+    more: tuple[Stage | ItemResult | Looked, ...] = (*stages, *said, *looked)
     for item in (each.item_id for each in more):
         if item not in items:
             raise InvalidRecordError(f"The page was not fetched for the item {item!r}, of which it says more")

@@ -15,7 +15,7 @@ from scrapy.http import Response
 from scrapy.utils.misc import load_object
 
 from harvester.breaker.breakers import Breakers
-from harvester.download.here import here_of, waits_out_faults
+from harvester.download.local_health import here_of, waits_out_faults
 from harvester.exceptions import LocalFault
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.waiting import wait_in_frontier

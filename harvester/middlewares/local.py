@@ -6,7 +6,7 @@ from typing import Self
 from scrapy import Request
 from scrapy.crawler import Crawler
 
-from harvester.download.here import Here, here_of
+from harvester.download.local_health import LocalHealth, here_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import LEASE
 from harvester.outcomes import Outcome
@@ -16,7 +16,7 @@ from harvester.shutdown import CHECK_S, pause
 class LocalMiddleware:
     """Stands near the engine: other workers may be well, and take what goes back."""
 
-    def __init__(self, crawler: Crawler, here: Here) -> None:
+    def __init__(self, crawler: Crawler, here: LocalHealth) -> None:
         self._crawler = crawler
         self._here = here
 

@@ -22,7 +22,7 @@ from scrapy.exceptions import (
 )
 
 from harvester.download.addresses import Refused
-from harvester.download.here import waits_out_faults
+from harvester.download.local_health import waits_out_faults
 from harvester.exceptions import LocalFault
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier

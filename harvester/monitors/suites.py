@@ -20,7 +20,7 @@ from harvester.dashboard.summary import JUDGED
 from harvester.exceptions import UNMET
 from harvester.formatting import counted
 from harvester.items import LINK
-from harvester.jobs.documents import State
+from harvester.jobs.documents import ItemState
 from harvester.monitors.alerts import SendAlerts
 from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
@@ -306,7 +306,7 @@ class FailedItemsMonitor(RunMonitor):
     def _failed(self, kind: str) -> str:
         """A sentence that says how many."""
         states, failed = self.summary.items[kind], sum(self.summary.failed_items(kind).values())
-        absent = states.get(State.FAILED, 0) - failed
+        absent = states.get(ItemState.FAILED, 0) - failed
         gone = f", besides {absent:,} that are not there any more" if absent > 0 else ""
         return f"{failed:,} of {counted(sum(states.values()), kind)} failed{gone}."
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from harvester.dashboard.progress import UNSTORED, records_stored, two_below, unread_labels
 from harvester.exceptions import INTERRUPTED, TERMINATED
-from harvester.jobs.documents import State
+from harvester.jobs.documents import ItemState
 from harvester.masking import mask
 from harvester.outcomes import POLICIES, Outcome
 from harvester.shutdown import CAUSE, EXIT_CODE, SIGNAL, STOPPED_AT_ONCE, closed_as_asked
@@ -109,7 +109,7 @@ class RunSummary:
             coverage=_coverage(stats, _counts(stats, "harvester/records/stored/")),
             job_records=stats.get("harvester/job_records"),
             items=items,
-            item_failures={kind: _below(stats, f"harvester/reasons/{kind}/{State.FAILED}/") for kind in items},
+            item_failures={kind: _below(stats, f"harvester/reasons/{kind}/{ItemState.FAILED}/") for kind in items},
             excerpt={name: stats[name] for name in _EXCERPT if name in stats},
         )
 
@@ -120,7 +120,7 @@ class RunSummary:
     def failed_items(self, kind: str) -> dict[str, int]:
         """Reasons why items of the kind failed, with how many; without those that are simply no longer there."""
         reasons = dict(self.item_failures[kind])
-        unexplained = self.items[kind].get(State.FAILED, 0) - sum(reasons.values())
+        unexplained = self.items[kind].get(ItemState.FAILED, 0) - sum(reasons.values())
         if unexplained > 0:
             reasons["no reason given"] = unexplained
         return {reason: count for reason, count in reasons.items() if not _is_harmless(reason)}

@@ -22,7 +22,7 @@ from harvester.parsers.bluesky.scrub import OPTED_OUT, PURGED, quotes_of, withou
 from harvester.pipelines.base import BatchPipeline
 from harvester.pipelines.staging import StagingPipeline
 from harvester.privacy import OPT_OUTS
-from harvester.privacy.opt_outs import BY_LABEL, UNKNOWN, Declared, Known, TakenBack, take_back, writes_of
+from harvester.privacy.opt_outs import BY_LABEL, UNKNOWN, Declared, KnownOptOut, TakenBack, take_back, writes_of
 from harvester.privacy.purge import ANY_CASE, find, purge, resolve
 from harvester.privacy.purged import purged_of
 from harvester.shutdown import EXIT_CODE, stop
@@ -56,13 +56,13 @@ class ConsentPipeline(BatchPipeline):
         self._opened = AsyncExitStack()
         """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
         self._purged = purged_of(crawler)
-        self._opt_outs: dict[str, Known] = {}
+        self._opt_outs: dict[str, KnownOptOut] = {}
         """Accounts that are known to say no."""
         self._news = asyncio.Event()
         """Set when accounts were learnt to say no, or to be purged, of which words may be kept."""
         self._purged_since: set[str] = set()
         """Accounts that were purged while this run goes on, and of which it may have kept something meanwhile."""
-        self._learnt: dict[str, Known] = {}
+        self._learnt: dict[str, KnownOptOut] = {}
         """Those of the batch at hand that are new among them."""
         self._withdrawn: set[str] = set()
         """Those of the batch at hand that do so no more."""
@@ -152,7 +152,7 @@ class ConsentPipeline(BatchPipeline):
         if isinstance(record, Follow) and record.raw.endswith(_EMPTIED):
             self._learn_from_list(record)
         elif record.opt_outs:
-            self._learn(record.did, Known(record.opt_outs, record.provenance.fetched_at))
+            self._learn(record.did, KnownOptOut(record.opt_outs, record.provenance.fetched_at))
         elif not isinstance(record, Follow) and (known := self._opt_outs.get(record.did)):
             shows_labels = known.declared == BY_LABEL and isinstance(record, (Profile, Post))
             shows_intents = isinstance(record, Profile) and record.intents is not None
@@ -171,7 +171,7 @@ class ConsentPipeline(BatchPipeline):
         refused = set[str]()
         for quote in quotes_of(post):
             if quote.did and quote.kind == OPTED_OUT and quote.did not in self._opt_outs:
-                self._learn(quote.did, Known(BY_LABEL, post.provenance.fetched_at))
+                self._learn(quote.did, KnownOptOut(BY_LABEL, post.provenance.fetched_at))
             elif quote.did and self._refused(quote.did, post):
                 refused.add(quote.did)
         return without_quotes(post, refused, OPTED_OUT) if refused else post
@@ -181,9 +181,9 @@ class ConsentPipeline(BatchPipeline):
         left = {encode({"did": did, PURGED: True}): did for did in (follow.did, follow.subject_did)}
         did = left.get(follow.raw)
         if did and did not in self._opt_outs:
-            self._learn(did, Known(BY_LABEL, follow.provenance.fetched_at))
+            self._learn(did, KnownOptOut(BY_LABEL, follow.provenance.fetched_at))
 
-    def _learn(self, did: str, seen: Known) -> None:
+    def _learn(self, did: str, seen: KnownOptOut) -> None:
         before = self._opt_outs.get(did)
         if not is_did(did):  # a quote or a list may name anything
             return
@@ -197,7 +197,7 @@ class ConsentPipeline(BatchPipeline):
         self._learnt.pop(did, None)
         self._withdrawn.add(did)
 
-    async def _write_down(self, learnt: dict[str, Known], withdrawn: set[str]) -> None:
+    async def _write_down(self, learnt: dict[str, KnownOptOut], withdrawn: set[str]) -> None:
         """Before the page is done: a later run must know them when this one is killed."""
         collection = self._database[OPT_OUTS]
         try:
@@ -250,7 +250,7 @@ class ConsentPipeline(BatchPipeline):
     async def read_opt_outs(self) -> None:
         """Learns which accounts say no."""
         rows = self._database[OPT_OUTS].find({}, {"declared": 1, "seen_at": 1})
-        known = {row["_id"]: Known(tuple(row["declared"]), row["seen_at"]) async for row in rows}
+        known = {row["_id"]: KnownOptOut(tuple(row["declared"]), row["seen_at"]) async for row in rows}
         if known.keys() - self._opt_outs.keys():
             self._news.set()
         self._opt_outs |= known

@@ -57,7 +57,7 @@ class Written(NamedTuple):
     """That were there before."""
 
 
-class Known(NamedTuple):
+class KnownCounts(NamedTuple):
     """Of the records of a write, by the stat that counts them."""
 
     known: int = 0
@@ -149,7 +149,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 rows.append((record, document))
             except (*UNSTORABLE, TypeError, ValueError) as error:
                 refused[id(record)] = record, str(error)
-        known = await self._insert(kind, rows, result) if rows else Known()
+        known = await self._insert(kind, rows, result) if rows else KnownCounts()
         if kind.EXCLUSIVE:
             values = [str(document.get(kind.EXCLUSIVE, "")) for _, document in rows]
             await self._patiently(lambda: take_from_others(self._database[kind.COLLECTION], kind, values))
@@ -159,9 +159,9 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             if number:
                 self.stats.inc_value(f"harvester/records/{name}/{kind.KIND}", number)
 
-    async def _insert(self, kind: type[Record], rows: list[_Row], result: Written) -> Known:
+    async def _insert(self, kind: type[Record], rows: list[_Row], result: Written) -> KnownCounts:
         collection, refused = self._database[kind.COLLECTION], result.refused
-        known = Known()
+        known = KnownCounts()
 
         def refuse(failures: list[dict[str, Any]], among: list[_Row]) -> None:
             for failure in failures:
@@ -181,7 +181,9 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                     ids = [document["_id"] for _, document in again]
                     of_earlier_runs = {"_id": {"$in": ids}, "provenance.fetched_at": {"$lt": self._began}}
                     earlier = await collection.count_documents(of_earlier_runs)
-                    known = Known(len(again), max(known.seen_again, earlier))  # some may be updated, at a second try
+                    known = KnownCounts(
+                        len(again), max(known.seen_again, earlier)
+                    )  # some may be updated, at a second try
                     if self._marks:
                         await self._marks.note_earlier(collection, (document for _, document in again))
                     try:
@@ -202,9 +204,9 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
             refused.update({id(record): (record, reasons[id(record)]) for record, _ in rows if id(record) in reasons})
             left = [row for row in rows if id(row[0]) not in reasons]
             if reasons:
-                return await self._insert(kind, left, result) if left else Known()
+                return await self._insert(kind, left, result) if left else KnownCounts()
             each = [await self._insert(kind, [row], result) for row in rows]  # the driver does not say which
-            return Known(sum(one.known for one in each), sum(one.seen_again for one in each))
+            return KnownCounts(sum(one.known for one in each), sum(one.seen_again for one in each))
         return known
 
     async def _make_indexes(self, kind: type[Record]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from math import inf
 from statistics import median
 
-from harvester.parsers.web.rate_limits import Quota
+from harvester.parsers.web.rate_limits import ReportedQuota
 from harvester.sites.politeness import Limits
 
 LONGEST_PACE_S = 60.0
@@ -89,7 +89,7 @@ class Pace:
         """Whether there is something to remember."""
         return self.limits_at(now) is not self.limits
 
-    def heed(self, quotas: Iterable[Quota], now: float) -> float:
+    def heed(self, quotas: Iterable[ReportedQuota], now: float) -> float:
         """Takes in what an answer tells of its quotas. Returns how long the site wants to be left alone, or 0."""
         wait_s = policy_s = kept_s = spread_s = spread_until = 0.0
         counted = False
@@ -111,14 +111,14 @@ class Pace:
         return wait_s
 
 
-def _headroom(quota: Quota) -> float:
+def _headroom(quota: ReportedQuota) -> float:
     """How many units are left unused. Without them, several requests that are under way would be too many."""
     if quota.unit == "concurrent-requests":
         return -inf
     return HEADROOM if quota.most is None else min(HEADROOM, quota.most / 10)
 
 
-def _spread(quota: Quota) -> float:
+def _spread(quota: ReportedQuota) -> float:
     """Seconds between requests that make what is left last until the reset; 0 when enough is left."""
     if quota.left is None or not quota.ends_in_s or (quota.most is not None and quota.left > FEW * quota.most):
         return 0.0

@@ -4,7 +4,7 @@ import time
 
 from scrapy.http import Headers, Response
 
-from harvester.parsers.web.rate_limits import NAMES, Problem, RateLimits, problem, rate_limits
+from harvester.parsers.web.rate_limits import NAMES, RateLimitProblem, RateLimits, problem, rate_limits
 
 LONGEST_WAIT_S = 3600.0
 """What a server may ask for with one answer."""
@@ -31,7 +31,7 @@ def reset_in(headers: Headers) -> float | None:
     return max((quota.reset_s for quota in rate_limits_of(headers).quotas if quota.reset_s is not None), default=None)
 
 
-def problem_of(response: Response) -> tuple[Problem | None, frozenset[str]]:
+def problem_of(response: Response) -> tuple[RateLimitProblem | None, frozenset[str]]:
     """The problem that the answer names (RFC 9457), and the policies that it says were violated."""
     kind, encoding = (
         (response.headers.get(name) or b"").decode("latin-1") for name in ("Content-Type", "Content-Encoding")

@@ -17,7 +17,7 @@ from harvester.download.addresses import host_of, origin_of
 from harvester.exceptions import RedirectError
 from harvester.meta import DONT_OBEY, SITE_FILE
 from harvester.outcomes import Outcome, Verdict, classify_exception
-from harvester.parsers.web.robots import AI_TOKENS, Robots, Rules, parse_robots, path_of
+from harvester.parsers.web.robots import AI_TOKENS, Robots, RobotsRules, parse_robots, path_of
 from harvester.politeness.rate_limits import LONGEST_WAIT_S, retry_after
 from harvester.politeness.throttle import TOO_MANY, throttle_of
 from harvester.proxies.budget import BudgetSpent
@@ -64,7 +64,7 @@ class OriginRobots:
         self.url = url
         self.site = load_sites().of(url).name
         self.robots: Robots | None = None
-        self.rules = Rules()
+        self.rules = RobotsRules()
         self.delay_s = 0.0
         self.until = 0.0
         """When it must be read again."""
@@ -171,7 +171,7 @@ class RobotsFiles:
     def _learn(self, origin: OriginRobots, body: bytes, response: Response | None) -> None:
         origin.robots = parse_robots(body, [self.token, *AI_TOKENS])
         ours = origin.robots.to(self.token)
-        origin.rules = Rules(ours.rules)
+        origin.rules = RobotsRules(ours.rules)
         origin.until = monotonic() + kept_for(response.headers if response else Headers())
         origin.failure, origin.failures = None, 0
         self._stats.inc_value("harvester/robots/read" if origin.robots.groups else "harvester/robots/none")

@@ -16,7 +16,7 @@ from scrapy.http import Response
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from harvester.config import Config, load_config
-from harvester.parsers.web.rate_limits import Problem
+from harvester.parsers.web.rate_limits import RateLimitProblem
 from harvester.politeness.limiter import HostLimiter
 from harvester.politeness.local_limiter import Limiter, LocalLimiter
 from harvester.politeness.pace import LONGEST_PACE_S, Pace
@@ -132,7 +132,7 @@ class Throttle:
             wait = said.retry_after_s
         if not refused and status != 503:
             self._refusals.pop(name, None)
-        elif refused and trouble is Problem.ABNORMAL_USAGE:
+        elif refused and trouble is RateLimitProblem.ABNORMAL_USAGE:
             wait = wait or WINDOW_S
         # While the site is left alone, refusals are still coming in of what was sent before.
         elif refused and not wait and not limiter.is_paused(name):

@@ -36,7 +36,7 @@ Declared = tuple[str, ...]
 """What an account declared against being collected, as records say it in `opt_outs`."""
 
 
-class Known(NamedTuple):
+class KnownOptOut(NamedTuple):
     """What is known of an account that says no."""
 
     declared: Declared
@@ -62,7 +62,7 @@ _NOT_IN_STUB = [name for name in Profile.__struct_fields__ if name not in _IN_ST
 _dids = re.compile(rb"did:[a-z]+:[A-Za-z0-9._:%-]+").findall
 
 
-def writes_of(known: Mapping[str, Known], withdrawn: Collection[str]) -> list[UpdateOne | DeleteOne]:
+def writes_of(known: Mapping[str, KnownOptOut], withdrawn: Collection[str]) -> list[UpdateOne | DeleteOne]:
     """What is to be written to OPT_OUTS when accounts say no, or do not any more."""
     at = {"known_at": {"$ifNull": ["$known_at", "$$NOW"]}}
     changes: list[UpdateOne | DeleteOne] = [DeleteOne({"_id": did}) for did in withdrawn]

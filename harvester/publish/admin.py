@@ -46,7 +46,7 @@ class SinkStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class PublishStatus:
     """How publishing stands."""
 
     sender: str
@@ -56,7 +56,7 @@ class Status:
     sinks: list[SinkStatus]
 
 
-async def status(database: AsyncDatabase[Document], sinks: Sinks) -> Status:
+async def status(database: AsyncDatabase[Document], sinks: Sinks) -> PublishStatus:
     """Of all sinks of the file, and of those that have deliveries although it does not name them."""
     marked = 0
     for outbox in await outboxes(database):
@@ -66,7 +66,7 @@ async def status(database: AsyncDatabase[Document], sinks: Sinks) -> Status:
     with_deliveries = await database[DELIVERIES].distinct("sink")
     names = [*sinks.by_name, *sorted({*with_deliveries} - {*sinks.by_name})]
     each = [await _status_of(database, name, sinks, known.get(name, {})) for name in names]
-    return Status(await holder_of(database), marked, each)
+    return PublishStatus(await holder_of(database), marked, each)
 
 
 async def _status_of(database: AsyncDatabase[Document], name: str, sinks: Sinks, known: Document) -> SinkStatus:

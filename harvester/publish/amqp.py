@@ -18,7 +18,7 @@ from aiormq import Channel, spec
 
 from harvester.publish.events import MEDIA_TYPE, Event
 from harvester.publish.faults import describe_fault
-from harvester.publish.sending import Failure
+from harvester.publish.sending import SendFailure
 from harvester.publish.sinks import AmqpSink
 
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs what it raises, at each try
@@ -29,7 +29,7 @@ _FORESEEN = (AMQPError, OSError, RuntimeError, ValueError)
 It raises others, too: a bare Exception where the broker leaves at once, a KeyError where it does not say what it can.
 """
 
-_LOST = Failure("the connection to the broker was lost"), True
+_LOST = SendFailure("the connection to the broker was lost"), True
 """What becomes of a publish that aiormq cancels, since it closes its channel."""
 
 
@@ -45,13 +45,13 @@ class AmqpSender:
         self._connection: AbstractConnection | None = None
         self._channel: Channel | None = None
 
-    async def send(self, events: Sequence[Event]) -> list[Failure | None]:
+    async def send(self, events: Sequence[Event]) -> list[SendFailure | None]:
         try:
             async with asyncio.timeout(self._sink.timeout_s):
                 channel = self._channel or await self._open()
         except Exception as error:  # noqa: BLE001  see _FORESEEN
             await self.close()
-            return [Failure(_said(error))] * len(events)
+            return [SendFailure(_said(error))] * len(events)
         window = asyncio.Semaphore(self.WINDOW)
         publishing = [asyncio.create_task(self._publish(channel, event, window)) for event in events]
         ended = await asyncio.gather(*publishing, return_exceptions=True)
@@ -80,7 +80,9 @@ class AmqpSender:
         self._channel = cast(Channel, await channel.get_underlay_channel())
         return self._channel
 
-    async def _publish(self, channel: Channel, event: Event, window: asyncio.Semaphore) -> tuple[Failure | None, bool]:
+    async def _publish(
+        self, channel: Channel, event: Event, window: asyncio.Semaphore
+    ) -> tuple[SendFailure | None, bool]:
         """Why it was not confirmed, and whether its connection is of no more use."""
         properties = spec.Basic.Properties(
             delivery_mode=DeliveryMode.PERSISTENT,
@@ -101,11 +103,11 @@ class AmqpSender:
                     wait=False,  # aio-pika's own publish has the others wait until each is in the socket
                 )
         except PublishError:  # it was returned: without `mandatory` it would be confirmed, and lost
-            return Failure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
+            return SendFailure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
         except DeliveryError:
-            return Failure("the broker refused it: its queue is full, or has a fault"), False
+            return SendFailure("the broker refused it: its queue is full, or has a fault"), False
         except Exception as error:  # noqa: BLE001  see _FORESEEN
-            return Failure(_said(error)), True
+            return SendFailure(_said(error)), True
         return None, False
 
 

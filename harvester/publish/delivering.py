@@ -23,7 +23,7 @@ from harvester.masking import mask
 from harvester.publish.distribution import DELIVERIES
 from harvester.publish.events import Event, event_of
 from harvester.publish.outbox import PUBLISHING
-from harvester.publish.sending import Failure, Sender
+from harvester.publish.sending import Sender, SendFailure
 from harvester.publish.sinks import AnySink
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class SinkDeliveries:
         return self.sink.wants(kind, record["provenance"]["spider"]) and self.sink.takes(record)
 
     async def _receiver_answered(
-        self, state: Document, confirmed: int, failed: Sequence[tuple[Document, Failure]]
+        self, state: Document, confirmed: int, failed: Sequence[tuple[Document, SendFailure]]
     ) -> None:
         """Also of one that took some, and asks to be left alone for a while with the others."""
         now = datetime.now(UTC)
@@ -133,7 +133,7 @@ class SinkDeliveries:
         change: Document = {"$set": fields, "$unset": dict.fromkeys(forgotten, ""), "$inc": {"delivered": confirmed}}
         await self._database[PUBLISHING].update_one(self._state, change, upsert=True)
 
-    async def _receiver_failed(self, state: Document, failed: Sequence[tuple[Document, Failure]]) -> None:
+    async def _receiver_failed(self, state: Document, failed: Sequence[tuple[Document, SendFailure]]) -> None:
         now = datetime.now(UTC)
         failures, since = state.get("failures", 0) + 1, state.get("failing_since") or now
         said = mask(next(failure.said for _, failure in failed if not failure.is_of_event))
@@ -180,7 +180,7 @@ class SinkDeliveries:
         await asyncio.to_thread(send, self._config, Alert(title, lines, None, payload))
 
 
-def _asked_pause_s(failed: Sequence[tuple[Document, Failure]]) -> float:
+def _asked_pause_s(failed: Sequence[tuple[Document, SendFailure]]) -> float:
     """The longest that the receiver asks to be left alone; 0: it does not."""
     return max((failure.pause_s or 0.0 for _, failure in failed), default=0.0)
 
@@ -190,7 +190,7 @@ def _removal(row: Document) -> DeleteOne:
     return DeleteOne({"_id": row["_id"], "version": row["version"]})
 
 
-def _later(row: Document, failure: Failure) -> UpdateOne:
+def _later(row: Document, failure: SendFailure) -> UpdateOne:
     now = datetime.now(UTC)
     fields: Document = {"said": mask(failure.said), "tries": row["tries"] + 1}
     if row["tries"] < len(AGAIN_S):

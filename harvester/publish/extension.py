@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 from harvester.config import Config, load_config
 from harvester.formatting import counted
 from harvester.project import loader_of
-from harvester.publish.relay import Relay
+from harvester.publish.relay import EventRelay
 from harvester.publish.sinks import Sinks, load_sinks
 from harvester.shutdown import fault_of, stop
 from harvester.stores import mongodb
@@ -47,7 +47,7 @@ class Publishing:
 
     def spider_opened(self) -> None:
         self._database = mongodb.connect(self._config)
-        self._relay = Relay(self._config, self._sinks, self._database)
+        self._relay = EventRelay(self._config, self._sinks, self._database)
         self._running = asyncio.create_task(self._relay.run())
         self._running.add_done_callback(_tell_of_fault)
 

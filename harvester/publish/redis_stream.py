@@ -10,7 +10,7 @@ from redis.exceptions import InvalidResponse, RedisError
 from harvester.config import Config
 from harvester.publish.events import Event
 from harvester.publish.faults import describe_fault
-from harvester.publish.sending import Failure
+from harvester.publish.sending import SendFailure
 from harvester.publish.sinks import RedisSink
 from harvester.stores import redis
 
@@ -25,15 +25,15 @@ class RedisSender:
         self._config = config
         self._redis: Redis | None = None
 
-    async def send(self, events: Sequence[Event]) -> list[Failure | None]:
+    async def send(self, events: Sequence[Event]) -> list[SendFailure | None]:
         try:
             return await self._add(events)
         except InvalidResponse:  # its text is what came
             await self.close()
-            return [Failure("what answers there is no Redis")] * len(events)
+            return [SendFailure("what answers there is no Redis")] * len(events)
         except (RedisError, OSError) as error:
             await self.close()
-            return [Failure(describe_fault(error))] * len(events)
+            return [SendFailure(describe_fault(error))] * len(events)
 
     async def close(self) -> None:
         if self._redis is not None:
@@ -41,7 +41,7 @@ class RedisSender:
                 await self._redis.aclose()
             self._redis = None
 
-    async def _add(self, events: Sequence[Event]) -> list[Failure | None]:
+    async def _add(self, events: Sequence[Event]) -> list[SendFailure | None]:
         if self._redis is None:
             self._redis = redis.connect(self._config) if self._sink.is_own else redis.client_of(self._sink.address())
         key, most = self._sink.stream, self._sink.most_entries
@@ -54,6 +54,8 @@ class RedisSender:
         for event in events[:room]:
             pipe.xadd(key, {"id": event.id, "type": event.type, "event": event.body}, **trim)
         answers = await pipe.execute(raise_on_error=False)
-        full = Failure(f"the stream {key} has {most:,} entries, which its readers have to trim (XTRIM {key} MINID ...)")
-        refused = [Failure(describe_fault(answer)) if isinstance(answer, Exception) else None for answer in answers]
+        full = SendFailure(
+            f"the stream {key} has {most:,} entries, which its readers have to trim (XTRIM {key} MINID ...)"
+        )
+        refused = [SendFailure(describe_fault(answer)) if isinstance(answer, Exception) else None for answer in answers]
         return refused + [full] * (len(events) - len(refused))

@@ -41,7 +41,7 @@ class _Look(NamedTuple):
     """When the first of the looks in a row began that found nothing, as this one did; None: it found something."""
 
 
-class Relay:
+class EventRelay:
     """One of several, of which one sends."""
 
     def __init__(self, config: Config, sinks: Sinks, database: AsyncDatabase[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from harvester.formatting import duration
 from harvester.publish.events import Event
 
 
-class Failure(NamedTuple):
+class SendFailure(NamedTuple):
     """Why an event was not confirmed."""
 
     said: str
@@ -40,7 +40,7 @@ class Sender(Protocol):
     BATCH: int
     """Events that it is given together: so many may be sent twice after a kill."""
 
-    async def send(self, events: Sequence[Event]) -> list[Failure | None]:
+    async def send(self, events: Sequence[Event]) -> list[SendFailure | None]:
         """One for each event, in their order; None: it is confirmed. No two have the same record."""
         ...
 

@@ -26,7 +26,7 @@ from harvester.exceptions import UsageError
 from harvester.parsers.web.rate_limits import rate_limits
 from harvester.publish.events import MEDIA_TYPE, Event
 from harvester.publish.faults import describe_fault
-from harvester.publish.sending import Failure, asked_pause
+from harvester.publish.sending import SendFailure, asked_pause
 from harvester.publish.sinks import WebhookSink
 
 MOST_ANSWER = 64 * 1024
@@ -46,11 +46,11 @@ class WebhookSender:
         self._poster: Poster | None = None
         self.BATCH = sink.at_once
 
-    async def send(self, events: Sequence[Event]) -> list[Failure | None]:
+    async def send(self, events: Sequence[Event]) -> list[SendFailure | None]:
         try:
             secrets, url = self._sink.secrets(), self._sink.address()
         except UsageError as error:  # the file of secrets is being changed
-            return [Failure(str(error))] * len(events)
+            return [SendFailure(str(error))] * len(events)
         poster = self._poster = self._poster or Poster(self._config, self._sink.at_once, self._sink.timeout_s)
         return await asyncio.gather(*(poster.post(url, secrets, event) for event in events))
 
@@ -75,7 +75,7 @@ class Poster:
     async def close(self) -> None:
         await self._session.close()
 
-    async def post(self, url: str, secrets: Sequence[bytes], event: Event) -> Failure | None:
+    async def post(self, url: str, secrets: Sequence[bytes], event: Event) -> SendFailure | None:
         """None: the receiver has confirmed it."""
         headers = signed(event, secrets, int(time.time()))
         address = URL(safe_url_string(url), encoded=True)  # else aiohttp decodes escapes that a receiver has signed
@@ -86,9 +86,9 @@ class Poster:
                     await response.content.read(MOST_ANSWER)
                 return failure
         except TimeoutError:
-            return Failure(f"it did not answer in {self._timeout_s:g} s")
+            return SendFailure(f"it did not answer in {self._timeout_s:g} s")
         except (ClientError, OSError, IgnoreRequest) as error:
-            return Failure(describe_fault(error))
+            return SendFailure(describe_fault(error))
 
 
 def signed(event: Event, secrets: Sequence[bytes], at: int) -> dict[str, str]:
@@ -102,21 +102,21 @@ def signed(event: Event, secrets: Sequence[bytes], at: int) -> dict[str, str]:
     }
 
 
-def failure_of(response: ClientResponse) -> Failure | None:
+def failure_of(response: ClientResponse) -> SendFailure | None:
     """None: it has the event."""
     status = response.status
     if 200 <= status < 300:
         return None
     said = f"it answered HTTP {status}"
     if 300 <= status < 400:
-        return Failure(f"{said}, and redirects are not followed")
+        return SendFailure(f"{said}, and redirects are not followed")
     if status == _GONE:
-        return Failure(f"{said}: it wants no more events", is_final=True)
+        return SendFailure(f"{said}: it wants no more events", is_final=True)
     pause_s, asked = None, ""
     if status in _SLOW_DOWN:
         headers = {name.lower(): value for name, value in response.headers.items()}
         pause_s, asked = asked_pause(rate_limits(headers, time.time()).retry_after_s)
-    return Failure(said + asked, is_of_event=status in _OF_EVENT, pause_s=pause_s)
+    return SendFailure(said + asked, is_of_event=status in _OF_EVENT, pause_s=pause_s)
 
 
 class PermittedConnector(TCPConnector):

@@ -6,14 +6,14 @@ from itertools import count
 from math import inf
 from typing import NamedTuple
 
-from harvester.recheck.policy import DAY_S, Look, Policy
+from harvester.recheck.policy import DAY_S, Look, VisitPolicy
 
 
-class Watched(NamedTuple):
+class DayItem(NamedTuple):
     """An item that is looked at again and again."""
 
     key: str
-    policy: Policy
+    policy: VisitPolicy
     looks: Sequence[Look]
     due_at: float | None = None
     """As the ledger has it; None to ask the policy."""
@@ -27,7 +27,7 @@ class Planned(NamedTuple):
     why: str
 
 
-def coming_looks(items: Iterable[Watched], now: float, a_day: float = inf) -> Iterator[Planned]:
+def coming_looks(items: Iterable[DayItem], now: float, a_day: float = inf) -> Iterator[Planned]:
     """The looks at the items of one site from now on, the next first, without an end; `a_day` is the site's pace.
 
     It supposes that each look takes place when it is due, and tells nothing new of how often something comes.

@@ -11,7 +11,7 @@ from harvester.recheck.budget import Budget
 from harvester.recheck.cron import Cron
 from harvester.recheck.durations import read_duration
 from harvester.recheck.every import Every
-from harvester.recheck.policy import Policy
+from harvester.recheck.policy import VisitPolicy
 from harvester.validation import did_you_mean
 
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)"
@@ -20,7 +20,7 @@ _budget = re.compile(rf"([0-9]{{1,8}}) a day(?: worth {_NUMBER})?(?: (\S+) to (\
 _LONGEST_TEXT = 200
 
 
-def read_policy(text: str) -> Policy:
+def read_policy(text: str) -> VisitPolicy:
     """The policy whose `str` is this text. Raises UsageError with what to write instead."""
     words = text[: _LONGEST_TEXT + 1].split()
     name = words[0].lower() if words else ""
@@ -36,23 +36,23 @@ def read_policy(text: str) -> Policy:
     return policy
 
 
-def _read_every(rest: str) -> Policy:
+def _read_every(rest: str) -> VisitPolicy:
     return Every(read_duration(rest))
 
 
-def _read_cron(rest: str) -> Policy:
+def _read_cron(rest: str) -> VisitPolicy:
     expression, _, zone = rest.partition(" in ")
     return Cron(expression, zone or "UTC")
 
 
-def _read_adaptive(rest: str) -> Policy | None:
+def _read_adaptive(rest: str) -> VisitPolicy | None:
     if not (found := _adaptive(rest)):
         return None
     given = zip(("least", "most", "multiplier"), found.groups(), strict=True)
     return Adaptive(**{name: float(number) for name, number in given if number})
 
 
-def _read_budget(rest: str) -> Policy | None:
+def _read_budget(rest: str) -> VisitPolicy | None:
     if not (found := _budget(rest)):
         return None
     policy = Budget(int(found[1]), float(found[2] or 1))
@@ -61,7 +61,7 @@ def _read_budget(rest: str) -> Policy | None:
     )
 
 
-_READERS: dict[str, tuple[Callable[[str], Policy | None], str]] = {
+_READERS: dict[str, tuple[Callable[[str], VisitPolicy | None], str]] = {
     "every": (_read_every, "every 1h"),
     "cron": (_read_cron, "cron 0 7 * * mon-fri in Europe/Berlin"),
     "adaptive": (_read_adaptive, "adaptive 0.07 to 1.75 a day times 2"),

@@ -48,7 +48,7 @@ class Due(NamedTuple):
     why: str
 
 
-class Policy(Protocol):
+class VisitPolicy(Protocol):
     """When an item is due. `str` gives the text that `read_policy` reads, which is how a job's document keeps it."""
 
     def due(self, key: str, looks: Sequence[Look], now: float) -> Due:

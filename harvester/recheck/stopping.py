@@ -37,7 +37,7 @@ Position = str | int | None
 """What a page is asked for with: a cursor, an address, the number of a page or of an entry. None: it is the first."""
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """What is told of a line of a list, to know it again."""
 
     key: str
@@ -49,10 +49,10 @@ class Entry(NamedTuple):
     """Whether it stands where it does whatever its time."""
 
 
-class Page(NamedTuple):
+class ListedPage(NamedTuple):
     """A page of a list, as its parser reads it."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[ListEntry]
     next: Position = None
     """What leads to the next page; None: nothing does."""
     total: int | None = None
@@ -68,7 +68,7 @@ class Mark(Struct, frozen=True, omit_defaults=True):
     """The latest time of an entry that is not pinned."""
 
 
-class Rule(NamedTuple):
+class ListRule(NamedTuple):
     """What is known of a list."""
 
     pages: Pages = "cursor"
@@ -82,7 +82,7 @@ class Rule(NamedTuple):
     """Entries that are younger than the newest of the mark less this end no look: others may have come among them."""
 
 
-class Reading(Struct, frozen=True, omit_defaults=True):
+class VisitProgress(Struct, frozen=True, omit_defaults=True):
     """How far a look has come; it goes along with the request for its next page."""
 
     mark: Mark = Mark()
@@ -118,12 +118,12 @@ class Ending(StrEnum):
     """The list leads nowhere: what lies behind is not known."""
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """What follows from a page."""
 
     fresh: list[int]
     """Places of its entries that are new since the last whole look, or have changed."""
-    look: Reading
+    look: VisitProgress
     next: Position = None
     """What the next page is asked for with, unless the look ends."""
     ending: Ending | None = None
@@ -131,7 +131,7 @@ class Step(NamedTuple):
     """What the list does that leads nowhere."""
 
 
-def step(look: Reading, page: Page, asked_with: Position, rule: Rule) -> Step:
+def step(look: VisitProgress, page: ListedPage, asked_with: Position, rule: ListRule) -> NextStep:
     """What follows from a page that was asked for with this."""
     keys = tuple([digest(entry.key) for entry in page.entries])
     versions = [digest(entry.version) if entry.version else "" for entry in page.entries]
@@ -140,7 +140,7 @@ def step(look: Reading, page: Page, asked_with: Position, rule: Rule) -> Step:
     look = replace(look, pages=look.pages + 1, found=look.found + len(fresh))
     if isinstance(asked_with, int) and asked_with > rule.first and _lost_some(look, page, keys, rule):
         back = asked_with - (following(rule.pages, 0, len(look.before)) or 1)
-        return Step(fresh, replace(look, total=page.total, back=look.back + 1), next=max(rule.first, back))
+        return NextStep(fresh, replace(look, total=page.total, back=look.back + 1), next=max(rule.first, back))
     look = replace(
         look,
         top=_extended(look.top, page.entries, keys, versions),
@@ -151,13 +151,13 @@ def step(look: Reading, page: Page, asked_with: Position, rule: Rule) -> Step:
         stuck=0 if is_new else look.stuck + 1,
     )
     if (rule.in_a_row and look.in_a_row >= rule.in_a_row) or _is_last(page, asked_with, rule, is_new, repeats):
-        return Step(fresh, look, ending=Ending.WHOLE)
+        return NextStep(fresh, look, ending=Ending.WHOLE)
     if rule.pages == "cursor" and digest(str(page.next)) in look.cursors:
-        return Step(fresh, look, ending=Ending.CUT_SHORT, why="leads to a page that was read already")
+        return NextStep(fresh, look, ending=Ending.CUT_SHORT, why="leads to a page that was read already")
     if look.stuck >= MOST_STUCK:
         why = f"shows nothing new on {MOST_STUCK} pages in a row"
-        return Step(fresh, look, ending=Ending.CUT_SHORT, why=why)
-    return Step(fresh, look, next=page.next)
+        return NextStep(fresh, look, ending=Ending.CUT_SHORT, why=why)
+    return NextStep(fresh, look, next=page.next)
 
 
 def following(pages: Pages, asked_with: int, entries: int) -> int | None:
@@ -171,14 +171,14 @@ def following(pages: Pages, asked_with: int, entries: int) -> int | None:
     return asked_with + (1 if pages == "page" else max(1, entries - 1))
 
 
-def mark_after(look: Reading) -> Mark:
+def mark_after(look: VisitProgress) -> Mark:
     """What a whole look leaves: what it saw, and below it what was known before."""
     below = {key: version for key, version in look.mark.seen.items() if key not in look.top.seen}
     newest = max(filter(None, (look.top.newest, look.mark.newest)), default=None)
     return Mark(dict(islice({**look.top.seen, **below}.items(), MARKED)), newest)
 
 
-def may_have_missed(mark: Mark, entries: Sequence[Entry]) -> bool:
+def may_have_missed(mark: Mark, entries: Sequence[ListEntry]) -> bool:
     """Tells whether entries came and went between two looks at a list of one page, which shows its last ones only.
 
     They may have if it shows nothing that the mark knows, but for what is pinned to its top.
@@ -190,7 +190,7 @@ def may_have_missed(mark: Mark, entries: Sequence[Entry]) -> bool:
     return not any(digest(entry.key) in mark.seen for entry in shown[_on_top(shown) :])
 
 
-def _on_top(entries: Sequence[Entry]) -> int:
+def _on_top(entries: Sequence[ListEntry]) -> int:
     """How many of the first entries are older than the one below them, as those are that somebody has pinned."""
     times = [entry.at for entry in entries[: MAX_PINNED + 1]]
     for number in range(len(times) - 1, 0, -1):
@@ -200,16 +200,16 @@ def _on_top(entries: Sequence[Entry]) -> int:
     return 0
 
 
-def _ascends(entries: Sequence[Entry]) -> bool:
+def _ascends(entries: Sequence[ListEntry]) -> bool:
     """Whether the list shows its oldest entries first: most times are later than the one before."""
     times = [entry.at for entry in entries if entry.at]
     later = sum(one < other for one, other in pairwise(times))
     return 2 * later > len(times) - 1
 
 
-def begun_anew(look: Reading) -> Reading:
+def begun_anew(look: VisitProgress) -> VisitProgress:
     """The same look from the first page, after a cursor was refused."""
-    return Reading(mark=look.mark, anew=True, pages=look.pages)
+    return VisitProgress(mark=look.mark, anew=True, pages=look.pages)
 
 
 def digest(text: str) -> str:
@@ -218,15 +218,15 @@ def digest(text: str) -> str:
     return urlsafe_b64encode(hashed)[:11].decode()
 
 
-def to_data(of: Reading | Mark) -> dict[str, Any]:
+def to_data(of: VisitProgress | Mark) -> dict[str, Any]:
     """As values that a request of the frontier and a document of MongoDB can hold."""
     data: dict[str, Any] = msgspec.to_builtins(of, builtin_types=(datetime,))
     return data
 
 
-def look_of(data: Mapping[str, Any]) -> Reading:
+def look_of(data: Mapping[str, Any]) -> VisitProgress:
     """From `to_data`."""
-    return msgspec.convert(data, Reading)
+    return msgspec.convert(data, VisitProgress)
 
 
 def mark_of(data: Mapping[str, Any]) -> Mark:
@@ -234,7 +234,9 @@ def mark_of(data: Mapping[str, Any]) -> Mark:
     return msgspec.convert(data, Mark)
 
 
-def _in_a_row(look: Reading, entries: Sequence[Entry], keys: Sequence[str], versions: Sequence[str], rule: Rule) -> int:
+def _in_a_row(
+    look: VisitProgress, entries: Sequence[ListEntry], keys: Sequence[str], versions: Sequence[str], rule: ListRule
+) -> int:
     number = look.in_a_row
     for entry, key, version in zip(entries, keys, versions, strict=True):
         if entry.pinned or key in look.before:
@@ -247,11 +249,11 @@ def _in_a_row(look: Reading, entries: Sequence[Entry], keys: Sequence[str], vers
     return number
 
 
-def _may_have_come_since(entry: Entry, mark: Mark, rule: Rule) -> bool:
+def _may_have_come_since(entry: ListEntry, mark: Mark, rule: ListRule) -> bool:
     return bool(entry.at and mark.newest and entry.at - mark.newest > TICK - rule.overlap)
 
 
-def _is_last(page: Page, asked_with: Position, rule: Rule, is_new: bool, repeats: bool) -> bool:
+def _is_last(page: ListedPage, asked_with: Position, rule: ListRule, is_new: bool, repeats: bool) -> bool:
     if page.next in (None, "") or (page.next == asked_with and not is_new):
         return True
     if rule.pages == "cursor":
@@ -259,7 +261,7 @@ def _is_last(page: Page, asked_with: Position, rule: Rule, is_new: bool, repeats
     return not page.entries or repeats  # some servers show the last page for all numbers behind it
 
 
-def _lost_some(look: Reading, page: Page, keys: Sequence[str], rule: Rule) -> bool:
+def _lost_some(look: VisitProgress, page: ListedPage, keys: Sequence[str], rule: ListRule) -> bool:
     """Whether entries may have moved to the page before, after that was read, since others are gone."""
     if not look.before or look.back >= MOST_STUCK:
         return False
@@ -268,7 +270,7 @@ def _lost_some(look: Reading, page: Page, keys: Sequence[str], rule: Rule) -> bo
     return page.total is not None and look.total is not None and page.total < look.total
 
 
-def _extended(top: Mark, entries: Sequence[Entry], keys: Sequence[str], versions: Sequence[str]) -> Mark:
+def _extended(top: Mark, entries: Sequence[ListEntry], keys: Sequence[str], versions: Sequence[str]) -> Mark:
     below = {key: version for key, version in zip(keys, versions, strict=True) if key not in top.seen}
     times = [entry.at for entry in entries if entry.at and not entry.pinned]
     newest = max([*times, *([top.newest] if top.newest else [])], default=None)

@@ -6,13 +6,13 @@ from typing import Any
 
 from harvester.sandbox.dag_cbor import encode
 from harvester.sandbox.ids import encode_block
-from harvester.sandbox.records import Records
+from harvester.sandbox.records import SandboxRecords
 
 Item = tuple[bytes, int, bytes]
 """Key, layer in the tree, CID of the record."""
 
 
-def repository(records: Records, index: int) -> bytes:
+def repository(records: SandboxRecords, index: int) -> bytes:
     """The CAR file of an account, as `com.atproto.sync.getRepo` sends it."""
     blocks: dict[bytes, bytes] = {}
     items: list[Item] = []

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs
 import msgspec
 
 from harvester.sandbox import images
-from harvester.sandbox.answers import Answer, XrpcError, error_answer, forbidden_page, html_page, json_answer
 from harvester.sandbox.car import repository
 from harvester.sandbox.ids import record_cid
-from harvester.sandbox.posts import Post
+from harvester.sandbox.posts import SandboxPost
+from harvester.sandbox.responses import SandboxAnswer, XrpcError, error_answer, forbidden_page, html_page, json_answer
 from harvester.sandbox.sessions import Sessions
 from harvester.sandbox.sources.popular import Clock, popular
 from harvester.sandbox.views import BadCursor, View, Views
@@ -126,7 +126,7 @@ class Endpoints:
             return None
         return {"createSession": "session", "getRepo": "repo"}.get(path.rpartition(".")[2], "pds")
 
-    def answer(self, verb: str, path: str, query: str, authorization: str | None, body: bytes) -> Answer:
+    def answer(self, verb: str, path: str, query: str, authorization: str | None, body: bytes) -> SandboxAnswer:
         if not path.startswith("/xrpc/"):
             return self._other(path)
         method = path[6:]
@@ -143,7 +143,7 @@ class Endpoints:
             value = call(params)
         except BadCursor:
             raise XrpcError("InternalServerError", "Internal Server Error", 500) from None
-        answer = value if isinstance(value, Answer) else json_answer(value)
+        answer = value if isinstance(value, SandboxAnswer) else json_answer(value)
         if self.role(path):
             answer.headers["access-control-expose-headers"] = _EXPOSED
         elif method.startswith("app.bsky.") and answer.status == 200:
@@ -165,7 +165,7 @@ class Endpoints:
             raise XrpcError("InvalidRequest", message.format(actor))
         return index
 
-    def _post(self, uri: str) -> Post | None:
+    def _post(self, uri: str) -> SandboxPost | None:
         """The post behind an at-uri; handles are accepted in it."""
         parts = uri.split("/")
         if len(parts) == 5 and not parts[2].startswith("did:"):
@@ -241,7 +241,7 @@ class Endpoints:
         post = self._post(uri)
         return {"repostedBy": [], "uri": uri} if post is None else self._views.reposted_by(post, limit, params.cursor)
 
-    def _search(self, params: Params) -> Answer | View:
+    def _search(self, params: Params) -> SandboxAnswer | View:
         """Closed to callers without login, as the public AppView has it."""
         if params.caller is None:
             return forbidden_page()
@@ -251,7 +251,7 @@ class Endpoints:
             post
             for account in range(min(self._network.size, _SEARCHED))
             if not self._network.hidden(account)
-            for post in (Post(account, number) for number in range(self._posts.count(account)))
+            for post in (SandboxPost(account, number) for number in range(self._posts.count(account)))
             if _bears(self._posts.record(post), words, tag)
         ]
         shown = hits[first : first + limit]
@@ -356,9 +356,11 @@ class Endpoints:
             cid = None if post is None else self._posts.cid(post)
         return {"uri": self._records.uri(index, collection, key), "cid": cid or record_cid(record), "value": record}
 
-    def _repo(self, params: Params) -> Answer:
+    def _repo(self, params: Params) -> SandboxAnswer:
         index = self._repo_of_did(params, "Could not find repo for DID: {}")
-        return Answer(repository(self._records, index), 200, "application/vnd.ipld.car", {"cache-control": "private"})
+        return SandboxAnswer(
+            repository(self._records, index), 200, "application/vnd.ipld.car", {"cache-control": "private"}
+        )
 
     def _repo_of_did(self, params: Params, missing: str) -> int:
         did = params.required("did")
@@ -382,20 +384,22 @@ class Endpoints:
             return {"did": did, "active": False, "status": "takendown" if kind == "pds_takendown" else kind}
         return {"did": did, "active": True, "rev": self._records.rev(index)}
 
-    def _blob(self, params: Params) -> Answer:
+    def _blob(self, params: Params) -> SandboxAnswer:
         cid = params.required("cid")
         self._repo_of_did(params, "Could not find repo for DID: {}")
         found = images.blob(cid)
         if found is None:
             raise XrpcError("InvalidRequest", "Blob not found")
         headers = {"content-disposition": f'attachment; filename="{cid}"', "x-content-type-options": "nosniff"}
-        return Answer(found[0], 200, found[1], headers | {"content-security-policy": "default-src 'none'; sandbox"})
+        return SandboxAnswer(
+            found[0], 200, found[1], headers | {"content-security-policy": "default-src 'none'; sandbox"}
+        )
 
     def _describe_server(self, params: Params) -> View:
         domains = [".sandbox.test"]
         return {"did": "did:web:localhost", "availableUserDomains": domains, "inviteCodeRequired": False, "contact": {}}
 
-    def _session(self, method: str, verb: str, authorization: str | None, body: bytes) -> Answer:
+    def _session(self, method: str, verb: str, authorization: str | None, body: bytes) -> SandboxAnswer:
         if method in self._procedures:
             _check_verb(verb, "POST")
             if method.endswith("createSession"):
@@ -441,7 +445,7 @@ class Endpoints:
             ],
         }
 
-    def _other(self, path: str) -> Answer:
+    def _other(self, path: str) -> SandboxAnswer:
         path = path.replace("%3A", ":").replace("%3a", ":").replace("%40", "@")
         if path.startswith("/did:"):
             index = self._network.index_of_did(path[1:])
@@ -453,14 +457,14 @@ class Endpoints:
         if path.startswith("/img/"):
             return self._image(path)
         if path == "/robots.txt":
-            return Answer(_ROBOTS, 200, "text/plain; charset=utf-8")
+            return SandboxAnswer(_ROBOTS, 200, "text/plain; charset=utf-8")
         if (page := web_page(path)) is not None:
             return page
         if path == "/page.html":
             return html_page("Sandbox", "A small network for tests.")
         return html_page("Not Found", "There is nothing here.", 404)
 
-    def _image(self, path: str) -> Answer:
+    def _image(self, path: str) -> SandboxAnswer:
         match = _IMAGE.fullmatch(path)
         if match is None:
             return error_answer("Error", "Invalid path", 400)
@@ -474,7 +478,9 @@ class Endpoints:
         content = None if index is None or self._network.hidden(index) else images.rendition(preset, cid, kind)
         if content is None:
             return error_answer("NotFoundError", "Blob not found", 404)
-        return Answer(content, 200, images.MIME[kind], {"cache-control": "public, max-age=31536000", "x-cache": "hit"})
+        return SandboxAnswer(
+            content, 200, images.MIME[kind], {"cache-control": "public, max-age=31536000", "x-cache": "hit"}
+        )
 
 
 def _bears(record: dict[str, Any], words: str, tag: str | None) -> bool:

@@ -18,13 +18,21 @@ import msgspec
 from aiohttp import web
 
 from harvester.sandbox import images
-from harvester.sandbox.answers import HTML_TYPE, JSON_TYPE, Answer, error_answer, forbidden_page, html_page, json_answer
+from harvester.sandbox.responses import (
+    HTML_TYPE,
+    JSON_TYPE,
+    SandboxAnswer,
+    error_answer,
+    forbidden_page,
+    html_page,
+    json_answer,
+)
 
 Params = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Fault:
+class SandboxFault:
     """One fault and what became of it."""
 
     number: int
@@ -68,10 +76,10 @@ class Faults:
     """The faults in force; the first which strikes a request is the only one."""
 
     def __init__(self) -> None:
-        self.active: list[Fault] = []
+        self.active: list[SandboxFault] = []
         self._serial = 0
 
-    def add(self, wish: Params) -> Fault:
+    def add(self, wish: Params) -> SandboxFault:
         wish = dict(wish)
         kind = wish.pop("kind", None)
         if kind not in KINDS:
@@ -80,7 +88,7 @@ class Faults:
             if (given := wish.get(name)) is not None and (not isinstance(given, (int, float)) or given < least):
                 raise ValueError(f"{name} is {given!r}, and must be a number from {least} on")
         self._serial += 1
-        fault = Fault(
+        fault = SandboxFault(
             number=self._serial,
             match=re.compile(wish.pop("match", ".*")),
             kind=kind,
@@ -96,7 +104,7 @@ class Faults:
         """These, or all when there are none of them."""
         self.active = [fault for fault in self.active if numbers and fault.number not in numbers]
 
-    def pick(self, target: str) -> Fault | None:
+    def pick(self, target: str) -> SandboxFault | None:
         now = time.monotonic()
         for fault in self.active:
             if fault.match.search(target) and fault.strikes(now):
@@ -107,7 +115,7 @@ class Faults:
 # Faults which take the place of the answer
 
 
-def _status(fault: Fault, request: web.BaseRequest) -> Answer:
+def _status(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     params = fault.params
     status = params.get("status", 500)
     answer = error_answer(params.get("error", "InternalServerError"), params.get("message", "Injected"), status)
@@ -115,21 +123,21 @@ def _status(fault: Fault, request: web.BaseRequest) -> Answer:
     return answer
 
 
-def _server_error(fault: Fault, request: web.BaseRequest) -> Answer:
+def _server_error(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     status = fault.params.get("status", 502)
     names = {502: "UpstreamFailure", 503: "ServiceUnavailable", 504: "UpstreamTimeout"}
     return error_answer(names.get(status, "InternalServerError"), "Upstream Failure", status)
 
 
-def _html_403(fault: Fault, request: web.BaseRequest) -> Answer:
+def _html_403(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     return forbidden_page()
 
 
-def _html_429(fault: Fault, request: web.BaseRequest) -> Answer:
+def _html_429(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     return html_page("429 Too Many Requests", "You have sent too many requests in a given amount of time.", 429)
 
 
-def _rate_limit(fault: Fault, request: web.BaseRequest) -> Answer:
+def _rate_limit(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     seconds = fault.params.get("seconds", 2)
     now = time.monotonic()
     if now >= fault.silent_until:
@@ -147,46 +155,46 @@ def _rate_limit(fault: Fault, request: web.BaseRequest) -> Answer:
     return answer
 
 
-def _http_date(fault: Fault, request: web.BaseRequest) -> Answer:
+def _http_date(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     answer = _rate_limit(fault, request)
     until = time.time() + (fault.silent_until - time.monotonic())
     answer.headers = {"retry-after": formatdate(int(until) + 1, usegmt=True)}
     return answer
 
 
-def _html_instead(fault: Fault, request: web.BaseRequest) -> Answer:
+def _html_instead(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     return html_page("We will be back soon", "Maintenance.")
 
 
-def _empty_body(fault: Fault, request: web.BaseRequest) -> Answer:
-    return Answer(b"", 200, JSON_TYPE)
+def _empty_body(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
+    return SandboxAnswer(b"", 200, JSON_TYPE)
 
 
-def _cursor_500(fault: Fault, request: web.BaseRequest) -> Answer | None:
+def _cursor_500(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer | None:
     if "cursor=" not in request.raw_path:
         return None
     return error_answer("InternalServerError", "Internal Server Error", 500)
 
 
-def _image_bomb(fault: Fault, request: web.BaseRequest) -> Answer:
+def _image_bomb(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     kind = fault.params.get("format", "png")
-    return Answer(images.bomb(kind, fault.params.get("side", 30_000)), 200, images.MIME[kind])
+    return SandboxAnswer(images.bomb(kind, fault.params.get("side", 30_000)), 200, images.MIME[kind])
 
 
-def _image_wrong_type(fault: Fault, request: web.BaseRequest) -> Answer:
-    return Answer(b"<html><body>No picture here</body></html>", 200, "image/jpeg")
+def _image_wrong_type(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
+    return SandboxAnswer(b"<html><body>No picture here</body></html>", 200, "image/jpeg")
 
 
-def _redirect_loop(fault: Fault, request: web.BaseRequest) -> Answer:
+def _redirect_loop(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     path, _, query = request.raw_path.partition("?")
     rest = [part for part in query.split("&") if part and not part.startswith("_hop=")]
     target = "&".join([*rest, f"_hop={fault.struck}"])
-    return Answer(b"", 302, HTML_TYPE, {"location": f"{path}?{target}"})
+    return SandboxAnswer(b"", 302, HTML_TYPE, {"location": f"{path}?{target}"})
 
 
-def _gzip_bomb(fault: Fault, request: web.BaseRequest) -> Answer:
+def _gzip_bomb(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
     body = _squeezed(fault.params.get("megabytes", 100))
-    return Answer(body, 200, JSON_TYPE, {"content-encoding": "gzip"})
+    return SandboxAnswer(body, 200, JSON_TYPE, {"content-encoding": "gzip"})
 
 
 @lru_cache(4)
@@ -199,17 +207,17 @@ def _squeezed(megabytes: int) -> bytes:
 # Faults which spoil the answer
 
 
-def _truncated(fault: Fault, answer: Answer) -> Answer:
+def _truncated(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     answer.body = answer.body[: len(answer.body) // 2]
     return answer
 
 
-def _not_utf8(fault: Fault, answer: Answer) -> Answer:
+def _not_utf8(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     answer.body = answer.body.replace(b'":"', b'":"\xff\xfe', 1)
     return answer
 
 
-def _repeat_cursor(fault: Fault, answer: Answer) -> Answer:
+def _repeat_cursor(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     value = msgspec.json.decode(answer.body)
     if isinstance(value, dict) and answer.status == 200:
         fault.memory = fault.memory or value.get("cursor")
@@ -219,7 +227,7 @@ def _repeat_cursor(fault: Fault, answer: Answer) -> Answer:
     return answer
 
 
-def _drop_field(fault: Fault, answer: Answer) -> Answer:
+def _drop_field(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     if answer.status == 200 and answer.content_type == JSON_TYPE:
         answer.body = msgspec.json.encode(_without(msgspec.json.decode(answer.body), fault.params["field"]))
     return answer
@@ -231,13 +239,13 @@ def _without(value: object, name: str) -> object:
     return [_without(part, name) for part in value] if isinstance(value, list) else value
 
 
-def _replace(fault: Fault, answer: Answer) -> Answer:
+def _replace(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     """Another text wherever the `old` one stands."""
     answer.body = answer.body.replace(fault.params["old"].encode(), fault.params["new"].encode())
     return answer
 
 
-def _without_rows(fault: Fault, answer: Answer) -> Answer:
+def _without_rows(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     """Without the rows of a list in which one of the `texts` stands."""
     value = msgspec.json.decode(answer.body)
     if isinstance(value, dict) and answer.status == 200:
@@ -252,7 +260,7 @@ def _without_rows(fault: Fault, answer: Answer) -> Answer:
     return answer
 
 
-def _half(fault: Fault, answer: Answer) -> Answer:
+def _half(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     value = msgspec.json.decode(answer.body)
     if isinstance(value, dict) and answer.status == 200:
         halved = {key: part[: len(part) // 2] if isinstance(part, list) else part for key, part in value.items()}
@@ -263,25 +271,25 @@ def _half(fault: Fault, answer: Answer) -> Answer:
 # Faults of the wire
 
 
-async def _slow(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+async def _slow(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
     await asyncio.sleep(fault.params.get("seconds", 1))
     return None
 
 
-async def _hang(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+async def _hang(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
     until = time.monotonic() + fault.params.get("seconds", 3_600)
     while time.monotonic() < until and request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110
         await asyncio.sleep(0.05)  # aiohttp has no event for a client that leaves
     return None
 
 
-async def _reset(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+async def _reset(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
 
 
-async def _drip(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+async def _drip(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
     """The body in `pieces`, one each `seconds`."""
     response = _stream(answer)
     response.content_length = len(answer.body)
@@ -294,9 +302,9 @@ async def _drip(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.S
     return response
 
 
-async def _huge(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+async def _huge(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
     """Valid JSON which does not end before `megabytes`."""
-    response = _stream(Answer(b""))
+    response = _stream(SandboxAnswer(b""))
     response.enable_chunked_encoding()
     await response.prepare(request)
     await response.write(b'{"feed":[],"padding":"')
@@ -307,7 +315,9 @@ async def _huge(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.S
     return response
 
 
-async def _wrong_length(fault: Fault, request: web.BaseRequest, answer: Answer) -> web.StreamResponse | None:
+async def _wrong_length(
+    fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer
+) -> web.StreamResponse | None:
     """The header promises `extra` bytes which never come."""
     response = _stream(answer)
     response.content_length = len(answer.body) + fault.params.get("extra", 1_000)
@@ -318,11 +328,11 @@ async def _wrong_length(fault: Fault, request: web.BaseRequest, answer: Answer) 
     return response
 
 
-def _stream(answer: Answer) -> web.StreamResponse:
+def _stream(answer: SandboxAnswer) -> web.StreamResponse:
     return web.StreamResponse(status=answer.status, headers={"content-type": answer.content_type} | answer.headers)
 
 
-INSTEAD: dict[str, Callable[[Fault, web.BaseRequest], Answer | None]] = {
+INSTEAD: dict[str, Callable[[SandboxFault, web.BaseRequest], SandboxAnswer | None]] = {
     "status": _status,
     "server_error": _server_error,
     "html_403": _html_403,
@@ -340,7 +350,7 @@ INSTEAD: dict[str, Callable[[Fault, web.BaseRequest], Answer | None]] = {
 }
 """Kinds whose answer replaces that of the endpoint."""
 
-SPOILED: dict[str, Callable[[Fault, Answer], Answer]] = {
+SPOILED: dict[str, Callable[[SandboxFault, SandboxAnswer], SandboxAnswer]] = {
     "truncated_json": _truncated,
     "image_truncated": _truncated,
     "not_utf8": _not_utf8,
@@ -352,7 +362,7 @@ SPOILED: dict[str, Callable[[Fault, Answer], Answer]] = {
 }
 """Kinds which change the answer of the endpoint."""
 
-WIRE: dict[str, Callable[[Fault, web.BaseRequest, Answer], Awaitable[web.StreamResponse | None]]] = {
+WIRE: dict[str, Callable[[SandboxFault, web.BaseRequest, SandboxAnswer], Awaitable[web.StreamResponse | None]]] = {
     "slow": _slow,
     "hang": _hang,
     "reset": _reset,

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from typing import Any, NamedTuple
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One answered request; status 0 is a connection that was cut."""
 
     time: float
@@ -21,7 +21,7 @@ class Journal:
     """Counters by endpoint and status, the last requests, and how many were in flight at once."""
 
     def __init__(self, size: int = 20_000) -> None:
-        self.entries: deque[Entry] = deque(maxlen=size)
+        self.entries: deque[JournalEntry] = deque(maxlen=size)
         self.counts: Counter[str] = Counter()
         self.in_flight: Counter[str] = Counter()
         self.most_in_flight: Counter[str] = Counter()
@@ -33,7 +33,7 @@ class Journal:
             self.most_in_flight[endpoint] = self.in_flight[endpoint]
         return time.time()
 
-    def end(self, endpoint: str, entry: Entry) -> None:
+    def end(self, endpoint: str, entry: JournalEntry) -> None:
         self.in_flight[endpoint] -= 1
         self.total += 1
         self.counts[f"{endpoint} {entry.status}"] += 1

@@ -17,27 +17,27 @@ START_MS = 1_704_067_200_000
 DAY_MS = 86_400_000
 
 
-class Post(NamedTuple):
+class SandboxPost(NamedTuple):
     """The post with a number of an account; 0 is its oldest."""
 
     author: int
     number: int
 
 
-class Repost(NamedTuple):
+class SandboxRepost(NamedTuple):
     """The repost with a number of an account."""
 
     by: int
     number: int
 
 
-BIG_ROOT = Post(0, 6)
+BIG_ROOT = SandboxPost(0, 6)
 """Root of the thread with about 150 replies at its first level, by accounts 16 to 205."""
 
-POPULAR = Post(0, 3)
+POPULAR = SandboxPost(0, 3)
 """Nearly everybody likes this post."""
 
-DEEP_ROOT = Post(0, 100)
+DEEP_ROOT = SandboxPost(0, 100)
 DEEP_REPLIES = 60
 """From the deep root each post of account 0 answers the one before, so many times."""
 
@@ -59,8 +59,8 @@ class Posts:
         self.count: Callable[[int], int] = lru_cache(100_000)(self._count)
         """How many posts an account has: `mean` in the average, many for account 0."""
         self._step_ms = min(5 * 3_600_000 + 17 * 60_000, 500 * DAY_MS // max(1, self.count(0)))
-        self.record: Callable[[Post], Record] = lru_cache(50_000)(self._record)
-        self.cid: Callable[[Post], str] = lru_cache(200_000)(self._cid)
+        self.record: Callable[[SandboxPost], Record] = lru_cache(50_000)(self._record)
+        self.cid: Callable[[SandboxPost], str] = lru_cache(200_000)(self._cid)
 
     # Posts
 
@@ -80,28 +80,28 @@ class Posts:
             found = 4 * self.mean + size % (self.mean + 1)
         return max(found, min(self.mean, 8)) if index < 16 else found
 
-    def exists(self, post: Post) -> bool:
+    def exists(self, post: SandboxPost) -> bool:
         return 0 <= post.number < self.count(post.author)
 
-    def time_ms(self, post: Post) -> int:
+    def time_ms(self, post: SandboxPost) -> int:
         """When the post was indexed."""
         return self._origin_ms(post.author) + post.number * self._step_ms
 
-    def rkey(self, post: Post) -> str:
+    def rkey(self, post: SandboxPost) -> str:
         return tid(self.time_ms(post) * 1000 + 7, post.author)
 
-    def uri(self, post: Post) -> str:
+    def uri(self, post: SandboxPost) -> str:
         return f"at://{self.network.did(post.author)}/app.bsky.feed.post/{self.rkey(post)}"
 
-    def post_of_rkey(self, author: int, rkey: str) -> Post | None:
+    def post_of_rkey(self, author: int, rkey: str) -> SandboxPost | None:
         micros = tid_micros(rkey)
         if micros is None:
             return None
         number = (micros // 1000 - self._origin_ms(author)) // self._step_ms
-        post = Post(author, number)
+        post = SandboxPost(author, number)
         return post if self.exists(post) and self.rkey(post) == rkey else None
 
-    def post_of_uri(self, uri: str) -> Post | None:
+    def post_of_uri(self, uri: str) -> SandboxPost | None:
         """The post behind an at-uri with a DID; None when there is none."""
         parts = uri.split("/")
         if len(parts) != 5 or parts[0] != "at:" or parts[3] != "app.bsky.feed.post":
@@ -109,57 +109,57 @@ class Posts:
         author = self.network.index_of_did(parts[2])
         return None if author is None else self.post_of_rkey(author, parts[4])
 
-    def pinned(self, index: int) -> Post | None:
-        return Post(index, 3) if index % 4 == 0 and self.count(index) > 3 else None
+    def pinned(self, index: int) -> SandboxPost | None:
+        return SandboxPost(index, 3) if index % 4 == 0 and self.count(index) > 3 else None
 
     # Threads
 
-    def parent(self, post: Post) -> Post | None:
+    def parent(self, post: SandboxPost) -> SandboxPost | None:
         """The post which this one answers. Its number is smaller, but for the big thread: there are no rings."""
         author, number = post
         rest = number % 6
         if author == 0 and (number == DEEP_ROOT.number or number == BIG_ROOT.number):
             return None
         if author == 0 and DEEP_ROOT.number < number <= DEEP_ROOT.number + DEEP_REPLIES:
-            found = Post(0, number - 1)
+            found = SandboxPost(0, number - 1)
         elif number == 1 and author in _BIG_AUTHORS:
             found = BIG_ROOT
         elif number == 3 and author > 0 and self.network.kind(author - 1) == "blocker":
-            found = Post(author - 1, 0)
+            found = SandboxPost(author - 1, 0)
         elif rest == 2:
-            found = Post(self._ask(author), number - (2 if number // 6 % 3 == 0 else 3))
+            found = SandboxPost(self._ask(author), number - (2 if number // 6 % 3 == 0 else 3))
         elif rest == 4:
-            found = Post(self._answer(author), number - 2)
+            found = SandboxPost(self._answer(author), number - 2)
         elif rest == 5:
-            found = Post(author, number - 1)
+            found = SandboxPost(author, number - 1)
         else:
             return None
         return found if self.exists(found) else None
 
-    def children(self, post: Post) -> list[Post]:
+    def children(self, post: SandboxPost) -> list[SandboxPost]:
         """Every direct answer, newest first, also those which the AppView does not show."""
         found = [
             child for child in set(self._maybe_children(post)) if self.exists(child) and self.parent(child) == post
         ]
         return sorted(found, key=lambda child: (self.time_ms(child), child), reverse=True)
 
-    def _maybe_children(self, post: Post) -> Iterator[Post]:
+    def _maybe_children(self, post: SandboxPost) -> Iterator[SandboxPost]:
         author, number = post
-        yield Post(author, number + 1)
-        yield Post(self._ask.inverse(author), number + 2)
-        yield Post(self._ask.inverse(author), number + 3)
-        yield Post(self._answer.inverse(author), number + 2)
-        yield Post(author + 1, 3)
+        yield SandboxPost(author, number + 1)
+        yield SandboxPost(self._ask.inverse(author), number + 2)
+        yield SandboxPost(self._ask.inverse(author), number + 3)
+        yield SandboxPost(self._answer.inverse(author), number + 2)
+        yield SandboxPost(author + 1, 3)
         if post == BIG_ROOT:
             for index in range(_BIG_AUTHORS.start, min(_BIG_AUTHORS.stop, self.network.size)):
-                yield Post(index, 1)
+                yield SandboxPost(index, 1)
 
-    def root(self, post: Post) -> Post:
+    def root(self, post: SandboxPost) -> SandboxPost:
         while (parent := self.parent(post)) is not None:
             post = parent
         return post
 
-    def shown_under(self, child: Post, parent: Post) -> bool:
+    def shown_under(self, child: SandboxPost, parent: SandboxPost) -> bool:
         """Whether the AppView shows an answer below its parent: the author is there, and nobody blocks anybody."""
         network = self.network
         if network.hidden(child.author) or network.blocked_pair(child.author, parent.author):
@@ -174,21 +174,21 @@ class Posts:
     def feed_length(self, index: int) -> int:
         return self.count(index) + self.repost_count(index)
 
-    def feed_item(self, index: int, position: int) -> Post | Repost:
+    def feed_item(self, index: int, position: int) -> SandboxPost | SandboxRepost:
         """The item at a position of the author's feed, newest first."""
         block, place = divmod(self.feed_length(index) - 1 - position, 7)
-        return Repost(index, block) if place == 6 else Post(index, block * 6 + place)
+        return SandboxRepost(index, block) if place == 6 else SandboxPost(index, block * 6 + place)
 
-    def repost_subject(self, repost: Repost) -> Post | None:
+    def repost_subject(self, repost: SandboxRepost) -> SandboxPost | None:
         index, number = repost
         author = self._repost[number](index) if number < _REPOSTS else index
         count = self.count(author)
-        return Post(author, mix(index * 64 + number, 21) % count) if count else None
+        return SandboxPost(author, mix(index * 64 + number, 21) % count) if count else None
 
-    def repost_ms(self, repost: Repost) -> int:
-        return self.time_ms(Post(repost.by, repost.number * 6 + 5)) + 30 * 60_000
+    def repost_ms(self, repost: SandboxRepost) -> int:
+        return self.time_ms(SandboxPost(repost.by, repost.number * 6 + 5)) + 30 * 60_000
 
-    def repost_record(self, repost: Repost) -> Record | None:
+    def repost_record(self, repost: SandboxRepost) -> Record | None:
         subject = self.repost_subject(repost)
         if subject is None:
             return None
@@ -198,26 +198,26 @@ class Posts:
             "createdAt": timestamp(self.repost_ms(repost)),
         }
 
-    def repost_rkey(self, repost: Repost) -> str:
+    def repost_rkey(self, repost: SandboxRepost) -> str:
         return tid(self.repost_ms(repost) * 1000 + 5, repost.by)
 
-    def reposts_of(self, post: Post) -> list[Repost]:
+    def reposts_of(self, post: SandboxPost) -> list[SandboxRepost]:
         """The reposts of a post, one for each account, hidden accounts too."""
-        found: dict[int, Repost] = {}
+        found: dict[int, SandboxRepost] = {}
         for number, permutation in enumerate(self._repost):
             by = permutation.inverse(post.author)
-            repost = Repost(by, number)
+            repost = SandboxRepost(by, number)
             if number < self.repost_count(by) and self.repost_subject(repost) == post:
                 found[by] = repost
         for number in range(_REPOSTS, self.repost_count(post.author)):
-            repost = Repost(post.author, number)
+            repost = SandboxRepost(post.author, number)
             if self.repost_subject(repost) == post:
                 found[post.author] = repost
         return list(found.values())
 
     # Likes
 
-    def like_subject(self, index: int, slot: int) -> Post | None:
+    def like_subject(self, index: int, slot: int) -> SandboxPost | None:
         """What an account likes: slot 0 is the popular post, the others are anybody's."""
         if slot == 0:
             return POPULAR if self.likes_popular(index) else None
@@ -225,7 +225,7 @@ class Posts:
             return None
         author = self._like[slot - 1](index)
         count = self.count(author)
-        subject = Post(author, mix(index * 8 + slot, 41) % count) if count else None
+        subject = SandboxPost(author, mix(index * 8 + slot, 41) % count) if count else None
         return None if subject == POPULAR else subject
 
     def likes_popular(self, index: int) -> bool:
@@ -247,7 +247,7 @@ class Posts:
             "createdAt": timestamp(self.like_ms(index, slot)),
         }
 
-    def likers(self, post: Post) -> dict[int, int]:
+    def likers(self, post: SandboxPost) -> dict[int, int]:
         """Account and slot of each like; none for the popular post, see `likes_popular`."""
         found: dict[int, int] = {}
         if post == POPULAR:
@@ -258,10 +258,10 @@ class Posts:
                 found[index] = slot
         return found
 
-    def like_count(self, post: Post) -> int:
+    def like_count(self, post: SandboxPost) -> int:
         return self._popular_likes if post == POPULAR else len(self.likers(post))
 
-    def repost_total(self, post: Post) -> int:
+    def repost_total(self, post: SandboxPost) -> int:
         return len(self.reposts_of(post))
 
     @cached_property
@@ -270,47 +270,47 @@ class Posts:
 
     # Records
 
-    def strong_ref(self, post: Post) -> Record:
+    def strong_ref(self, post: SandboxPost) -> Record:
         return {"cid": self.cid(post), "uri": self.uri(post)}
 
-    def quoted(self, post: Post) -> Post | None:
+    def quoted(self, post: SandboxPost) -> SandboxPost | None:
         """The post which this one quotes."""
         if post.number % 24 not in (11, 15) or self._is_bare(post):
             return None
         author = self._quote(post.author)
-        target = Post(author, (post.number * 3 + 1) % post.number)
+        target = SandboxPost(author, (post.number * 3 + 1) % post.number)
         return target if self.exists(target) else None
 
-    def quote_slot(self, post: Post) -> str | None:
+    def quote_slot(self, post: SandboxPost) -> str | None:
         """What a post quotes that is not an ordinary post."""
         if post.number % 24 != 17 or self._is_bare(post):
             return None
         return _QUOTE_SLOTS[(post.number // 24 + post.author) % len(_QUOTE_SLOTS)]
 
-    def slot_target(self, post: Post, slot: str) -> Post:
+    def slot_target(self, post: SandboxPost, slot: str) -> SandboxPost:
         """The post behind the slots missing, blocked, detached and hidden; it may not exist."""
         partner = self.network.partner(post.author)
         if slot == "blocked" and partner is not None:
-            return Post(partner, 0)
+            return SandboxPost(partner, 0)
         if slot == "hidden":
-            return Post(2 + post.number // 24 % 4, 0)
+            return SandboxPost(2 + post.number // 24 % 4, 0)
         if slot == "detached":
-            return Post(0, 6)
-        return Post(post.author, 1_000_000)
+            return SandboxPost(0, 6)
+        return SandboxPost(post.author, 1_000_000)
 
-    def labelled(self, post: Post) -> bool:
+    def labelled(self, post: SandboxPost) -> bool:
         return post.number % 33 == 8
 
-    def self_label(self, post: Post) -> str | None:
+    def self_label(self, post: SandboxPost) -> str | None:
         return "sexual" if post.number % 29 == 5 else None
 
-    def _is_bare(self, post: Post) -> bool:
+    def _is_bare(self, post: SandboxPost) -> bool:
         return post == BIG_ROOT
 
     def _origin_ms(self, author: int) -> int:
         return START_MS + self.network.number(author, 13) % (400 * DAY_MS)
 
-    def _cid(self, post: Post) -> str:
+    def _cid(self, post: SandboxPost) -> str:
         chain = [post]
         while (parent := self.parent(chain[-1])) is not None:
             chain.append(parent)
@@ -318,7 +318,7 @@ class Posts:
             self.cid(ancestor)  # from the root down, so that a deep thread does not recurse deeply
         return record_cid(self.record(post))
 
-    def _record(self, post: Post) -> Record:
+    def _record(self, post: SandboxPost) -> Record:
         text, facets = self._text(post)
         record: Record = {"text": text, "$type": "app.bsky.feed.post"}
         number = post.number
@@ -341,24 +341,24 @@ class Posts:
         record["createdAt"] = self.created_at(post)
         return record
 
-    def created_at(self, post: Post) -> str:
+    def created_at(self, post: SandboxPost) -> str:
         """What the author's program wrote: ties, absurd years and several spellings among them."""
         number = post.number
         if number == 0 and post.author % 7 == 0:
             return "1999-12-31T23:59:59.000Z"
         if number % 40 == 9:
             return "2099-01-01T00:00:00.000Z"
-        moment = timestamp(self.time_ms(post if number % 10 != 4 else Post(post.author, number - 1)))
+        moment = timestamp(self.time_ms(post if number % 10 != 4 else SandboxPost(post.author, number - 1)))
         if number % 16 == 6:
             return moment[:-1] + "+00:00"
         if number % 16 == 12:
             return moment[:-1] + "123456Z"
         return moment
 
-    def _sentence(self, post: Post) -> int:
+    def _sentence(self, post: SandboxPost) -> int:
         return (post.author + post.number) % len(SENTENCES)
 
-    def _text(self, post: Post) -> tuple[str, list[Record]]:
+    def _text(self, post: SandboxPost) -> tuple[str, list[Record]]:
         author, number = post
         if number % 24 == 13 and author % 3 == 0:
             return "", []
@@ -404,7 +404,7 @@ class Posts:
 
     # Embeds
 
-    def _embed(self, post: Post) -> Record | None:
+    def _embed(self, post: SandboxPost) -> Record | None:
         kind = post.number % 24
         if kind in (1, 13):
             return self._images(post)
@@ -432,7 +432,7 @@ class Posts:
             return {"$type": "app.bsky.embed.recordWithMedia", "record": quote, "media": self._images(post)}
         return quote
 
-    def _slot_ref(self, post: Post) -> Record:
+    def _slot_ref(self, post: SandboxPost) -> Record:
         slot = self.quote_slot(post) or "missing"
         if slot in ("missing", "blocked", "detached", "hidden"):
             target = self.slot_target(post, slot)
@@ -454,7 +454,7 @@ class Posts:
     def extra_rkey(self, index: int, slot: str) -> str:
         return tid((self._origin_ms(index) + (1 if slot == "list" else 2) * 1000) * 1000 + 2, index)
 
-    def _pictures(self, post: Post, amount: int) -> list[Record]:
+    def _pictures(self, post: SandboxPost, amount: int) -> list[Record]:
         found = []
         for place in range(amount):
             drawn = images.picture("picture", (post.author * 7 + post.number + place) % images.POOL["picture"])
@@ -467,14 +467,14 @@ class Posts:
             )
         return found
 
-    def _images(self, post: Post) -> Record:
+    def _images(self, post: SandboxPost) -> Record:
         pictures = self._pictures(post, 1 + post.author % 4)
         if post.number % 48 == 13:
             for part in pictures:
                 del part["aspectRatio"]
         return {"$type": "app.bsky.embed.images", "images": pictures}
 
-    def _external(self, post: Post, *, thumb: bool) -> Record:
+    def _external(self, post: SandboxPost, *, thumb: bool) -> Record:
         external: Record = {
             "uri": f"https://example.com/article/{post.author}/{post.number}?utm=1&q=a%20b",
             "title": f"Article {post.number} — “quoted” & more",

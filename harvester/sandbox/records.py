@@ -6,7 +6,7 @@ from typing import Any
 
 from harvester.sandbox.ids import tid, timestamp
 from harvester.sandbox.network import Network
-from harvester.sandbox.posts import Post, Posts, Repost
+from harvester.sandbox.posts import Posts, SandboxPost, SandboxRepost
 from harvester.sandbox.profiles import Profiles
 
 Record = dict[str, Any]
@@ -31,7 +31,7 @@ COLLECTIONS = (
 LIST_NAME = "Friends & <others>"
 
 
-class Records:
+class SandboxRecords:
     """Repositories, computed when asked for."""
 
     def __init__(self, network: Network, posts: Posts, profiles: Profiles) -> None:
@@ -85,13 +85,13 @@ class Records:
         return {"self": lambda: record} if record is not None else {}
 
     def _posts(self, index: int) -> Entries:
-        posts = (Post(index, number) for number in range(self.posts.count(index)))
+        posts = (SandboxPost(index, number) for number in range(self.posts.count(index)))
         return {self.posts.rkey(post): partial(self.posts.record, post) for post in posts}
 
     def _reposts(self, index: int) -> Entries:
         found: Entries = {}
         for number in range(self.posts.repost_count(index)):
-            repost = Repost(index, number)
+            repost = SandboxRepost(index, number)
             record = self.posts.repost_record(repost)
             if record is not None:
                 found[self.posts.repost_rkey(repost)] = partial(dict, record)
@@ -164,15 +164,15 @@ class Records:
         return {"self": lambda: record}
 
 
-_BUILDERS: dict[str, Callable[[Records, int], Entries]] = {
-    "app.bsky.actor.profile": Records._profile,
-    "app.bsky.feed.like": Records._likes,
-    "app.bsky.feed.post": Records._posts,
-    "app.bsky.feed.repost": Records._reposts,
-    "app.bsky.graph.block": Records._blocks,
-    "app.bsky.graph.follow": Records._follows,
-    "app.bsky.graph.list": Records._lists,
-    "app.bsky.graph.listitem": Records._items,
-    "app.bsky.graph.starterpack": Records._packs,
-    "org.user-intents.declaration": Records._intents,
+_BUILDERS: dict[str, Callable[[SandboxRecords, int], Entries]] = {
+    "app.bsky.actor.profile": SandboxRecords._profile,
+    "app.bsky.feed.like": SandboxRecords._likes,
+    "app.bsky.feed.post": SandboxRecords._posts,
+    "app.bsky.feed.repost": SandboxRecords._reposts,
+    "app.bsky.graph.block": SandboxRecords._blocks,
+    "app.bsky.graph.follow": SandboxRecords._follows,
+    "app.bsky.graph.list": SandboxRecords._lists,
+    "app.bsky.graph.listitem": SandboxRecords._items,
+    "app.bsky.graph.starterpack": SandboxRecords._packs,
+    "org.user-intents.declaration": SandboxRecords._intents,
 }

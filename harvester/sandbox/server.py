@@ -13,14 +13,14 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from harvester.sandbox.answers import Answer, XrpcError, error_answer, json_answer
 from harvester.sandbox.endpoints import Endpoints
 from harvester.sandbox.faults import INSTEAD, SPOILED, WIRE, Faults
-from harvester.sandbox.journal import Entry, Journal, endpoint_of
+from harvester.sandbox.journal import Journal, JournalEntry, endpoint_of
 from harvester.sandbox.network import Network
 from harvester.sandbox.posts import Posts
 from harvester.sandbox.profiles import Profiles
-from harvester.sandbox.records import Records
+from harvester.sandbox.records import SandboxRecords
+from harvester.sandbox.responses import SandboxAnswer, XrpcError, error_answer, json_answer
 from harvester.sandbox.sessions import Sessions
 from harvester.sandbox.sources.sources import Sources
 from harvester.sandbox.truth import truth
@@ -45,11 +45,11 @@ class Options:
     access_seconds: float = 7_200
 
 
-def build_world(accounts: int, seed: int, posts: int) -> Records:
+def build_world(accounts: int, seed: int, posts: int) -> SandboxRecords:
     """The whole generated network."""
     network = Network(accounts, seed)
     written = Posts(network, posts)
-    return Records(network, written, Profiles(network, written))
+    return SandboxRecords(network, written, Profiles(network, written))
 
 
 class Window:
@@ -77,7 +77,7 @@ class Window:
         return headers, exceeded
 
 
-class Site:
+class SandboxSite:
     """Answers requests."""
 
     def __init__(self, options: Options, base: str) -> None:
@@ -108,7 +108,7 @@ class Site:
             return response
         finally:
             authorized = "authorization" in request.headers
-            journal.end(endpoint, Entry(began, request.method, raw, status, _actor(query), authorized))
+            journal.end(endpoint, JournalEntry(began, request.method, raw, status, _actor(query), authorized))
 
     async def _respond(self, request: web.BaseRequest, raw: str, path: str, query: str) -> web.StreamResponse:
         fault = self.faults.pick(unquote(raw)) if self.faults.active else None
@@ -125,7 +125,7 @@ class Site:
                 return sent
         return self._packed(request, answer)
 
-    async def _answer(self, request: web.BaseRequest, path: str, query: str) -> Answer:
+    async def _answer(self, request: web.BaseRequest, path: str, query: str) -> SandboxAnswer:
         if (of_source := self.sources.answer(path, query, request.headers)) is not None:
             return of_source
         headers: dict[str, str] = {}
@@ -144,7 +144,7 @@ class Site:
         answer.headers = headers | answer.headers
         return answer
 
-    def _packed(self, request: web.BaseRequest, answer: Answer) -> web.Response:
+    def _packed(self, request: web.BaseRequest, answer: SandboxAnswer) -> web.Response:
         body, headers = answer.body, {"access-control-allow-origin": "*", "x-powered-by": "Express"}
         headers["content-type"] = answer.content_type
         if "content-encoding" not in answer.headers and not answer.content_type.startswith("image/"):
@@ -239,7 +239,7 @@ def _actor(query: str) -> str | None:
 
 async def serve(options: Options, port: int = 0, host: str = "127.0.0.1") -> tuple[web.ServerRunner, str]:
     """Start the site; the address is known when it listens."""
-    site: list[Site] = []
+    site: list[SandboxSite] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return await site[0].handle(request)
@@ -250,5 +250,5 @@ async def serve(options: Options, port: int = 0, host: str = "127.0.0.1") -> tup
     assert runner.server is not None
     listener = await loop.create_server(runner.server, host, port, backlog=1_024)
     base = f"http://{host}:{listener.sockets[0].getsockname()[1]}"
-    site.append(Site(options, base))
+    site.append(SandboxSite(options, base))
     return runner, base

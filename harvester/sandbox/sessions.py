@@ -7,8 +7,8 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
-from harvester.sandbox.answers import XrpcError
 from harvester.sandbox.network import Network
+from harvester.sandbox.responses import XrpcError
 
 _AUDIENCE = "did:web:localhost"
 _EXPIRED = ("ExpiredToken", "Token has expired")

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from harvester.sandbox.network import REFUSING, Kind, Network
-from harvester.sandbox.posts import POPULAR, Post, Posts, Repost
-from harvester.sandbox.records import Records
+from harvester.sandbox.posts import POPULAR, Posts, SandboxPost, SandboxRepost
+from harvester.sandbox.records import SandboxRecords
 
 State = Literal["visible", "skipped", "failed"]
 
@@ -49,7 +49,7 @@ class Truth:
 
     def __init__(
         self,
-        records: Records,
+        records: SandboxRecords,
         honour_opt_outs: bool = True,
         seeds: Iterable[int] = (0,),
         hops: int | None = None,
@@ -106,7 +106,7 @@ class Truth:
     def posts(self) -> dict[str, PostTruth]:
         """The own posts of the kept accounts."""
         numbers = ((index, number) for index in self.kept for number in range(self._posts.count(index)))
-        return {self._posts.uri(Post(*pair)): self.post(Post(*pair)) for pair in numbers}
+        return {self._posts.uri(SandboxPost(*pair)): self.post(SandboxPost(*pair)) for pair in numbers}
 
     @cached_property
     def reposts(self) -> frozenset[tuple[str, str]]:
@@ -114,7 +114,7 @@ class Truth:
         found = set()
         for index in self.kept:
             for number in range(self._posts.repost_count(index)):
-                subject = self._posts.repost_subject(Repost(index, number))
+                subject = self._posts.repost_subject(SandboxRepost(index, number))
                 if subject is not None and self._network.listed(index, subject.author):
                     found.add((self._network.did(index), self._posts.uri(subject)))
         return frozenset(found)
@@ -145,7 +145,9 @@ class Truth:
     @cached_property
     def own_reposts(self) -> frozenset[tuple[str, str]]:
         """Account and at-uri, as the repositories of the kept accounts hold them; the post may be hidden."""
-        reposts = (Repost(index, number) for index in self.kept for number in range(self._posts.repost_count(index)))
+        reposts = (
+            SandboxRepost(index, number) for index in self.kept for number in range(self._posts.repost_count(index))
+        )
         subjects = ((repost.by, self._posts.repost_subject(repost)) for repost in reposts)
         return frozenset((self._network.did(n), self._posts.uri(subject)) for n, subject in subjects if subject)
 
@@ -155,23 +157,23 @@ class Truth:
         found = {}
         for index in self.kept:
             for number in range(self._posts.count(index)):
-                root = Post(index, number)
+                root = SandboxPost(index, number)
                 if self._posts.parent(root) is None:
                     tree = self.tree(root)
                     if len(tree) > 1:
                         found[self._posts.uri(root)] = tree
         return found | {self._posts.uri(post): self.tree(post) for post in self.branches() if len(self.tree(post)) > 1}
 
-    def branches(self, blocks: bool = True) -> frozenset[Post]:
+    def branches(self, blocks: bool = True) -> frozenset[SandboxPost]:
         """Where replies are read from that the thread of their first post does not show. `blocks`: as feeds tell it."""
 
-        def shows(post: Post, other: Post) -> bool:
+        def shows(post: SandboxPost, other: SandboxPost) -> bool:
             return not self._network.hidden(other.author) and not (
                 blocks and self._network.blocked_pair(post.author, other.author)
             )
 
         found = set()
-        for post in (Post(index, number) for index in self.kept for number in range(self._posts.count(index))):
+        for post in (SandboxPost(index, number) for index in self.kept for number in range(self._posts.count(index))):
             parent = self._posts.parent(post)
             if parent is None or not self._posts.children(post):
                 continue
@@ -179,14 +181,14 @@ class Truth:
                 found.add(self._top(post))
         return frozenset(found)
 
-    def _top(self, post: Post) -> Post:
+    def _top(self, post: SandboxPost) -> SandboxPost:
         """The topmost post above one that is shown to who asks for it; itself when that is the first of the thread."""
         top = post
         while (parent := self._posts.parent(top)) is not None and self._network.listed(top.author, parent.author):
             top = parent
         return post if top == self._posts.root(post) else top
 
-    def tree(self, root: Post) -> frozenset[str]:
+    def tree(self, root: SandboxPost) -> frozenset[str]:
         """The at-uris visible below a post, itself too; without opted-out authors, whose answers' answers stay."""
         found, waiting = set(), [root]
         while waiting:
@@ -196,7 +198,7 @@ class Truth:
             waiting += [child for child in self._posts.children(post) if self._posts.shown_under(child, post)]
         return frozenset(found)
 
-    def post(self, post: Post) -> PostTruth:
+    def post(self, post: SandboxPost) -> PostTruth:
         record = self._posts.record(post)
         reply = record.get("reply")
         return PostTruth(
@@ -243,6 +245,6 @@ class Truth:
         return AccountTruth(index, self._network.shown_handle(index), state, reason)
 
 
-def truth(records: Records, honour_opt_outs: bool = True, **limits: Any) -> Truth:
+def truth(records: SandboxRecords, honour_opt_outs: bool = True, **limits: Any) -> Truth:
     """The truth of a network. Limits: `seeds`, `hops`, `directions` (followers, follows)."""
     return Truth(records, honour_opt_outs, **limits)

@@ -13,9 +13,9 @@ from harvester.sandbox import images
 from harvester.sandbox.dag_cbor import cid_text
 from harvester.sandbox.ids import record_cid, timestamp
 from harvester.sandbox.network import Countdown, Network
-from harvester.sandbox.posts import POPULAR, Post, Posts, Repost
+from harvester.sandbox.posts import POPULAR, Posts, SandboxPost, SandboxRepost
 from harvester.sandbox.profiles import LABELER, Profiles
-from harvester.sandbox.records import FOLLOW_MS, LIST_NAME, Records
+from harvester.sandbox.records import FOLLOW_MS, LIST_NAME, SandboxRecords
 
 View = dict[str, Any]
 Row = TypeVar("Row")
@@ -51,7 +51,7 @@ def position_of(cursor: str | None) -> tuple[int, bool]:
 class Views:
     """Views of one network, with the addresses of one server in them."""
 
-    def __init__(self, records: Records, base: str, page_size: int = 100, cache: int = 50_000) -> None:
+    def __init__(self, records: SandboxRecords, base: str, page_size: int = 100, cache: int = 50_000) -> None:
         self.records = records
         self.network: Network = records.network
         self.posts: Posts = records.posts
@@ -60,9 +60,11 @@ class Views:
         self.page_size = page_size
         self.basic: Callable[[int], msgspec.Raw] = lru_cache(cache)(self._basic)
         self.profile: Callable[[int], msgspec.Raw] = lru_cache(cache)(self._profile)
-        self.post: Callable[[Post], msgspec.Raw] = lru_cache(cache)(self._post)
+        self.post: Callable[[SandboxPost], msgspec.Raw] = lru_cache(cache)(self._post)
         self.detailed: Callable[[int], msgspec.Raw] = lru_cache(cache // 4)(self._detailed)
-        self._feed_item: Callable[[Post | Repost], msgspec.Raw | None] = lru_cache(cache // 4, typed=True)(self._item)
+        self._feed_item: Callable[[SandboxPost | SandboxRepost], msgspec.Raw | None] = lru_cache(
+            cache // 4, typed=True
+        )(self._item)
 
     # Accounts
 
@@ -145,7 +147,7 @@ class Views:
         rows, following = self.page(network.followers(index), keep, limit, cursor, index)
         return _paged({"followers": list(map(self.profile, rows)), "subject": self.profile(index)}, following)
 
-    def likes(self, post: Post, limit: int, cursor: str | None) -> View:
+    def likes(self, post: SandboxPost, limit: int, cursor: str | None) -> View:
         slots = self.posts.likers(post)
 
         def keep(index: int) -> bool:
@@ -160,7 +162,7 @@ class Views:
             found.append({"actor": self.profile(index), "createdAt": moment, "indexedAt": moment})
         return _paged({"likes": found}, following) | {"uri": self.posts.uri(post)}
 
-    def reposted_by(self, post: Post, limit: int, cursor: str | None) -> View:
+    def reposted_by(self, post: SandboxPost, limit: int, cursor: str | None) -> View:
         rows, following = self.page(
             self.posts.reposts_of(post), lambda row: not self.network.hidden(row.by), limit, cursor, post.author
         )
@@ -189,12 +191,12 @@ class Views:
         following = cursor_at(position, gap=first and index % 5 == 0) if taken == limit else None
         return _paged({"feed": found}, following)
 
-    def _passes(self, item: Post | Repost, kind: str) -> bool:
+    def _passes(self, item: SandboxPost | SandboxRepost, kind: str) -> bool:
         if kind == "posts_with_media":
-            return isinstance(item, Post) and item.number % 24 in (1, 7, 9, 13, 15)
+            return isinstance(item, SandboxPost) and item.number % 24 in (1, 7, 9, 13, 15)
         if kind == "posts_with_video":
-            return isinstance(item, Post) and item.number % 24 == 7
-        if isinstance(item, Repost) or kind not in ("posts_no_replies", "posts_and_author_threads"):
+            return isinstance(item, SandboxPost) and item.number % 24 == 7
+        if isinstance(item, SandboxRepost) or kind not in ("posts_no_replies", "posts_and_author_threads"):
             return True
         parent = self.posts.parent(item)
         own = kind == "posts_and_author_threads" and parent is not None and self.posts.root(item).author == item.author
@@ -202,13 +204,13 @@ class Views:
 
     # Posts
 
-    def _item(self, item: Post | Repost) -> msgspec.Raw | None:
+    def _item(self, item: SandboxPost | SandboxRepost) -> msgspec.Raw | None:
         view = self.feed_view(item)
         return None if view is None else msgspec.Raw(encode(view))
 
-    def feed_view(self, item: Post | Repost) -> View | None:
+    def feed_view(self, item: SandboxPost | SandboxRepost) -> View | None:
         """An item of a feed; None for the repost of something that is not shown."""
-        if isinstance(item, Post):
+        if isinstance(item, SandboxPost):
             return self._with_reply(item)
         subject = self.posts.repost_subject(item)
         if subject is None or self.network.hidden(subject.author):
@@ -225,7 +227,7 @@ class Views:
         }
         return view
 
-    def _with_reply(self, post: Post) -> View:
+    def _with_reply(self, post: SandboxPost) -> View:
         view: View = {"post": self.post(post)}
         parent = self.posts.parent(post)
         if parent is not None:
@@ -236,23 +238,23 @@ class Views:
                 view["reply"]["grandparentAuthor"] = self.basic(grandparent.author)
         return view
 
-    def _referred(self, post: Post, other: Post) -> object:
+    def _referred(self, post: SandboxPost, other: SandboxPost) -> object:
         if self.network.hidden(other.author):
             return self.not_found(other)
         if self.network.blocked_pair(post.author, other.author):
             return self.blocked(other)
         return msgspec.Raw(bytes(self.post(other))[:-1] + b',"$type":"app.bsky.feed.defs#postView"}')
 
-    def not_found(self, post: Post) -> View:
+    def not_found(self, post: SandboxPost) -> View:
         return {"uri": self.posts.uri(post), "notFound": True, "$type": "app.bsky.feed.defs#notFoundPost"}
 
-    def blocked(self, post: Post) -> View:
+    def blocked(self, post: SandboxPost) -> View:
         author = {"did": self.network.did(post.author)}
         return {"uri": self.posts.uri(post), "blocked": True, "author": author} | {
             "$type": "app.bsky.feed.defs#blockedPost"
         }
 
-    def thread(self, post: Post, depth: int, height: int) -> View:
+    def thread(self, post: SandboxPost, depth: int, height: int) -> View:
         """A post with its answers below and what it answers above."""
         view = self._thread(post, depth)
         parent = self.posts.parent(post)
@@ -260,7 +262,7 @@ class Views:
             view["parent"] = self._above(post, parent, height)
         return view
 
-    def _thread(self, post: Post, depth: int) -> View:
+    def _thread(self, post: SandboxPost, depth: int) -> View:
         view: View = {"post": self.post(post)}
         if depth > 0:
             shown = (child for child in self.posts.children(post) if self.posts.shown_under(child, post))
@@ -269,7 +271,7 @@ class Views:
         view["$type"] = "app.bsky.feed.defs#threadViewPost"
         return view
 
-    def _above(self, child: Post, post: Post, height: int) -> View:
+    def _above(self, child: SandboxPost, post: SandboxPost, height: int) -> View:
         if self.network.hidden(post.author):
             return self.not_found(post)
         if self.network.blocked_pair(child.author, post.author):
@@ -282,7 +284,7 @@ class Views:
         view["$type"] = "app.bsky.feed.defs#threadViewPost"
         return view
 
-    def _post(self, post: Post) -> msgspec.Raw:
+    def _post(self, post: SandboxPost) -> msgspec.Raw:
         view: View = {
             "uri": self.posts.uri(post),
             "cid": self.posts.cid(post),
@@ -296,11 +298,11 @@ class Views:
         view |= {"indexedAt": timestamp(self.posts.time_ms(post)), "labels": self._labels(post)}
         return msgspec.Raw(encode(view))
 
-    def _counts(self, post: Post) -> View:
+    def _counts(self, post: SandboxPost) -> View:
         reposts, likes = self.posts.repost_total(post), self.posts.like_count(post)
         return {"repostCount": reposts, "likeCount": likes, "quoteCount": 0}
 
-    def _labels(self, post: Post) -> list[View]:
+    def _labels(self, post: SandboxPost) -> list[View]:
         found = []
         own = self.posts.self_label(post)
         for source, value in ((self.network.did(post.author), own), (LABELER, "porn")):
@@ -311,7 +313,7 @@ class Views:
 
     # Embeds
 
-    def _embed(self, post: Post, *, nested: bool) -> View | None:
+    def _embed(self, post: SandboxPost, *, nested: bool) -> View | None:
         record = self.posts.record(post).get("embed")
         if record is None:
             return None
@@ -334,10 +336,10 @@ class Views:
             }
         return {"$type": kind + "#view", "question": record["question"], "votes": [1, 2]}
 
-    def _picture(self, post: Post, preset: str, blob: View) -> str:
+    def _picture(self, post: SandboxPost, preset: str, blob: View) -> str:
         return f"{self.base}/img/{preset}/plain/{self.network.did(post.author)}/{blob['ref']['$link']}"
 
-    def _images(self, post: Post, record: View) -> View:
+    def _images(self, post: SandboxPost, record: View) -> View:
         found = []
         for part in record["images"]:
             view = {
@@ -350,7 +352,7 @@ class Views:
             found.append(view)
         return {"images": found, "$type": "app.bsky.embed.images#view"}
 
-    def _gallery(self, post: Post, record: View) -> View:
+    def _gallery(self, post: SandboxPost, record: View) -> View:
         found = [
             {
                 "thumbnail": self._picture(post, "feed_thumbnail", part["image"]),
@@ -363,7 +365,7 @@ class Views:
         ]
         return {"items": found, "$type": "app.bsky.embed.gallery#view"}
 
-    def _video(self, post: Post, record: View) -> View:
+    def _video(self, post: SandboxPost, record: View) -> View:
         cid = images.video_cid()
         folder = f"{self.base}/vid/{quote(self.network.did(post.author), safe='')}/{cid}"
         return {
@@ -375,13 +377,13 @@ class Views:
             "$type": "app.bsky.embed.video#view",
         }
 
-    def _external(self, post: Post, record: View) -> View:
+    def _external(self, post: SandboxPost, record: View) -> View:
         external = dict(record["external"])
         if "thumb" in external:
             external["thumb"] = self._picture(post, "feed_thumbnail", external["thumb"])
         return {"external": external, "$type": "app.bsky.embed.external#view"}
 
-    def _quote(self, post: Post, *, nested: bool) -> View:
+    def _quote(self, post: SandboxPost, *, nested: bool) -> View:
         slot = self.posts.quote_slot(post)
         if slot in ("generator", "list", "labeler", "starterpack"):
             return self._quoted_thing(slot)

@@ -4,7 +4,7 @@ Without a session it asks as nobody. With one it keeps the tokens in local stora
 replaces them when they have ended; when that is refused, the session is over.
 """
 
-from harvester.sandbox.answers import HTML_TYPE, Answer
+from harvester.sandbox.responses import HTML_TYPE, SandboxAnswer
 
 ROWS = 30
 """Rows that it asks for at a time."""
@@ -135,8 +135,8 @@ _PAGE = f"""<!doctype html>
 """
 
 
-def web_page(path: str) -> Answer | None:
+def web_page(path: str) -> SandboxAnswer | None:
     """The page at an address of the client; None when it is none."""
     if path == "/" or path.startswith("/profile/"):
-        return Answer(_PAGE.encode(), 200, HTML_TYPE)
+        return SandboxAnswer(_PAGE.encode(), 200, HTML_TYPE)
     return None

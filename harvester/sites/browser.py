@@ -12,7 +12,7 @@ Selector = Annotated[str, Field(min_length=1, max_length=500)]
 """A CSS selector."""
 
 
-class Step(Part):
+class BrowserStep(Part):
     """One thing that is done on a page. It names exactly one action."""
 
     open: str | None = Field(None, pattern=r"^https?://[^/\s]+", max_length=2000)
@@ -41,7 +41,7 @@ class Step(Part):
     """Whether its failure matters to nobody: a banner that is not always there."""
 
     @model_validator(mode="after")
-    def _one_action(self) -> "Step":
+    def _one_action(self) -> "BrowserStep":
         named = [action for action in _ACTIONS if getattr(self, action) is not None]
         if len(named) != 1:
             raise ValueError(f"a step names one of {', '.join(_ACTIONS)}" + (f", not {named}" if named else ""))
@@ -65,7 +65,7 @@ class RenderOptions(Part):
 
     render: bool = False
     """Whether a browser renders the site's pages; a request's meta["render"] says otherwise."""
-    steps: tuple[Step, ...] = Field((), max_length=200)
+    steps: tuple[BrowserStep, ...] = Field((), max_length=200)
     """Done in this order when the page has loaded."""
     capture: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
     """Addresses, with `*` for anything, whose XHR and fetch answers the callback gets in response.meta["captured"]."""

@@ -36,7 +36,7 @@ class Sign(Part):
         return bool(self.cookie or self.text or self.url or self.status)
 
 
-class Form(Part):
+class FormLoginEntry(Part):
     """A form on a page, sent with all its hidden fields. For kind = "form" and "agree"."""
 
     page: str = Field(pattern=ADDRESS)
@@ -64,7 +64,7 @@ class Refresh(Part):
     """Path of the refresh token in the answers of both calls, like `data.refresh_token`."""
 
 
-class Token(Part):
+class TokenLoginEntry(Part):
     """A JSON call that gives a token. For kind = "token"."""
 
     url: str = Field(pattern=ADDRESS)
@@ -82,14 +82,14 @@ class Token(Part):
     refresh: Refresh | None = None
 
 
-class Key(Part):
+class KeyLoginEntry(Part):
     """Headers that hold a key or token which somebody was given. For kind = "key"."""
 
     headers: dict[str, str] = Field(default_factory=lambda: {"Authorization": "Bearer {password}"})
     """What requests carry. `{user}` and `{password}` stand for the credentials."""
 
 
-class Browser(Part):
+class BrowserLoginEntry(Part):
     """Steps that a browser takes. For kind = "browser"."""
 
     steps: tuple[dict[str, str | int | float], ...] = Field(min_length=1)
@@ -108,7 +108,7 @@ class Browser(Part):
         return steps
 
 
-class Check(Part):
+class SessionCheck(Part):
     """A request that tells whether a session is still good: of a kept one before its use, then every `every_s`."""
 
     url: str = Field(pattern=ADDRESS)
@@ -139,11 +139,11 @@ class Identities(Part):
     """After so long without a request a chain has ended, and its identity of a serial site is free for another."""
     logins_per_hour: int = Field(12, ge=1)
     """The most logins of one identity."""
-    form: Form | None = None
-    token: Token | None = None
-    key: Key | None = None
-    browser: Browser | None = None
-    check: Check | None = None
+    form: FormLoginEntry | None = None
+    token: TokenLoginEntry | None = None
+    key: KeyLoginEntry | None = None
+    browser: BrowserLoginEntry | None = None
+    check: SessionCheck | None = None
     expired_url: Expression = ""
     """Found in the address to which the site redirects when a session has ended. A page that says so
     is known by the outcome session_expired: see `[<site>.outcomes]`."""

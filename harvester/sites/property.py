@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from harvester.items.property import READ_FIELDS
 from harvester.sites.part import Part
-from harvester.sites.states import STATES, State
+from harvester.sites.states import STATES, UsState
 from harvester.validation import did_you_mean
 
 Platform = Literal[
@@ -121,6 +121,6 @@ class PropertyRecords(Part):
         return value
 
     @property
-    def state(self) -> State:
+    def state(self) -> UsState:
         """The state of the jurisdiction."""
         return STATES[self.fips[:2]]

@@ -29,7 +29,7 @@ class Prices(Part):
         return price
 
 
-class Places(Part):
+class TierPlaces(Part):
     """Where the exits of a tier stand, where that is another place than for the others."""
 
     datacenter: Geo | None = None
@@ -43,7 +43,7 @@ class Places(Part):
         return place
 
 
-class Budget(Part):
+class ProxyBudget(Part):
     """The most that all workers together may use in a day (UTC), in all tiers but `none`. None: no limit."""
 
     requests: int | None = Field(None, ge=0)
@@ -65,7 +65,7 @@ class SiteProxy(Part):
     state: str = ""
     city: str = ""
     zip: str = ""
-    places: Places = Places()
+    places: TierPlaces = TierPlaces()
     """Tier -> its own country, state, city and zip, which then take the place of those above."""
     sticky: Literal["none", "chain", "account"] = "none"
     """What leaves by one address: nothing, the requests of a chain, all that an account asks."""
@@ -73,7 +73,7 @@ class SiteProxy(Part):
     """How long the vendor keeps the address, where it can be told."""
     strict: bool = False
     """Whether a sticky request fails rather than leave by another address."""
-    budget: Budget = Budget()
+    budget: ProxyBudget = ProxyBudget()
     prices: Prices = Prices()
     cheaper_again_s: float = Field(3600.0, gt=0)
     """How long a dearer tier is used, once a cheaper one was of no use, before one request tries the cheaper one."""

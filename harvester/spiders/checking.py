@@ -32,7 +32,7 @@ class Kind(StrEnum):
     NO_EFFECT = "no effect"
 
 
-class Finding(NamedTuple):
+class ProjectFinding(NamedTuple):
     """A fact about a project that has the add-on."""
 
     kind: Kind
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
     text: str
 
 
-def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Finding]:
+def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[ProjectFinding]:
     """Yields the findings for a spider.
 
     Args:
@@ -51,9 +51,9 @@ def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Findi
     given = settings.copy()
     spider.update_settings(given)
     for fault in stock.faults(given, spider):
-        yield Finding(Kind.REFUSED, spider.name, fault)
+        yield ProjectFinding(Kind.REFUSED, spider.name, fault)
     for name, instead in stock.without_effect(given):
-        yield Finding(Kind.NO_EFFECT, name, instead)
+        yield ProjectFinding(Kind.NO_EFFECT, name, instead)
     yield from _check_source(spider)
 
 
@@ -64,7 +64,7 @@ def added(settings: BaseSettings) -> dict[str, list[str]]:
     return {name: components for name, components in own.items() if components}
 
 
-def _check_source(spider: type[Spider]) -> Iterator[Finding]:
+def _check_source(spider: type[Spider]) -> Iterator[ProjectFinding]:
     """Yields the findings in the spider's module."""
     try:
         path = inspect.getsourcefile(spider)
@@ -75,12 +75,12 @@ def _check_source(spider: type[Spider]) -> Iterator[Finding]:
         for argument in call.keywords:
             where = f"{path}, line {argument.value.lineno}"
             if argument.arg in _CALLABLES and (what := _nameless(argument.value, function)):
-                yield Finding(Kind.NOT_KEPT, where, f"{argument.arg} is {what}; make it a method of the spider.")
+                yield ProjectFinding(Kind.NOT_KEPT, where, f"{argument.arg} is {what}; make it a method of the spider.")
             if argument.arg in _VALUES and isinstance(argument.value, ast.Dict):
                 for value in argument.value.values:
                     if name := _opened(value):
                         said = f"{argument.arg} has what {name}() returns; hand on what it is made of."
-                        yield Finding(Kind.NOT_KEPT, where, said)
+                        yield ProjectFinding(Kind.NOT_KEPT, where, said)
 
 
 def _calls(tree: ast.AST, function: ast.AST | None = None) -> Iterator[tuple[ast.AST | None, ast.Call]]:

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from harvester.download.addresses import origin_of
 from harvester.exceptions import ParseError, UsageError
 from harvester.hosts import user_of, without_user
-from harvester.items import Found, Provenance, Record, Reject, Said
+from harvester.items import Found, ItemResult, Provenance, Record, Reject
 from harvester.items.feed import Feed, FeedEntry
 from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import items_of_file
@@ -28,10 +28,10 @@ from harvester.parsers.web.robots import parse_robots
 from harvester.parsers.web.values import is_address, joined
 from harvester.recheck import read_policy
 from harvester.recheck.hints import Hints, not_before
-from harvester.recheck.stopping import Entry, Position
+from harvester.recheck.stopping import ListEntry, Position
 from harvester.spiders.base import SpiderArguments, YesOrNo
 from harvester.spiders.job import errback
-from harvester.spiders.pagination import Listed, ListItem, PaginationSpider
+from harvester.spiders.pagination import ListPage, PagedItem, PaginationSpider
 from harvester.spiders.sitemaps import MOST_LEVELS
 
 FEED = "feed"
@@ -147,23 +147,23 @@ class FeedsSpider(PaginationSpider):
         for item in items:
             hints = msgspec.structs.replace(_hints_in(item.left.get("kept", {})), interval_s=0)
             if until := not_before(hints, datetime.now(UTC)):
-                yield Said(item.id, "waiting", Outcome.RATE_LIMITED, WAITS, until)
+                yield ItemResult(item.id, "waiting", Outcome.RATE_LIMITED, WAITS, until)
             else:
                 yield from super().requests_of([item])
 
-    def page_request(self, of: ListItem, at: Position) -> Request:
+    def page_request(self, of: PagedItem, at: Position) -> Request:
         most = self.settings.getint("DOWNLOAD_MAXSIZE")
         meta = {"download_maxsize": max(most, MOST_BYTES) if most else most}
         return Request(str(at or of.key), headers={"Accept": ACCEPT}, meta=meta)
 
-    async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+    async def read_page(self, response: Response, of: PagedItem, kept: Mapping[str, Any]) -> ListPage:
         kind = (response.headers.get("Content-Type") or b"").decode("latin-1")
         level = int(of.input.get(LEVEL, 0))
         if parse.is_page(response.body, kind):
             return await self._of_page(response, of.key, level)
         answer = sha256(response.body).hexdigest()[:16]
         if kept.get("answer") == answer:
-            return Listed([], [], kept=kept)
+            return ListPage([], [], kept=kept)
         known = kept.get("repeated", ())
         read = await self.read(parse.parse_feed, response.body, of.key, kind, self.provenance(response), [*known])
         repeated = [*dict.fromkeys([*read.repeated, *known])][:MOST_REPEATED]
@@ -171,22 +171,22 @@ class FeedsSpider(PaginationSpider):
             self.crawler.stats.inc_value(REPEATED_IDS, new)
             said = "%s: %d of its ids stand at several entries; each entry has a digest behind its id"
             self.logger.info(said, without_user(of.key), new)
-        entries = [Entry(ABOUT, sha256(read.feed.raw).hexdigest()[:16], pinned=True)]
+        entries = [ListEntry(ABOUT, sha256(read.feed.raw).hexdigest()[:16], pinned=True)]
         outputs: list[Any] = [read.feed]
         for each in read.entries:
             if isinstance(each, Reject):
-                entries.append(Entry(each.raw.decode("utf-8", "replace")))
+                entries.append(ListEntry(each.raw.decode("utf-8", "replace")))
             else:
-                entries.append(Entry(each.id, sha256(each.raw).hexdigest()[:16], each.published_at))
+                entries.append(ListEntry(each.id, sha256(each.raw).hexdigest()[:16], each.published_at))
             outputs.append(each)
         for text in read.unread:
             reason = "what stands where its address should is none"
-            entries.append(Entry(text))
+            entries.append(ListEntry(text))
             outputs.append(
                 Reject(FeedEntry.KIND, reason, "", text.encode("utf-8", "replace"), without_user(response.url))
             )
         if level < MOST_LEVELS:
-            entries += [Entry(address) for address in read.sitemaps]
+            entries += [ListEntry(address) for address in read.sitemaps]
             outputs += [Found(FEED, address, {LEVEL: level + 1}) for address in read.sitemaps]
         if response.cb_kwargs["at"] is None:  # what older pages say of when to look holds for these
             cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
@@ -195,14 +195,14 @@ class FeedsSpider(PaginationSpider):
         kept = {**kept, "repeated": repeated} if repeated else kept
         leads_to = read.next if self.arguments_of(response).history else None
         is_window = response.cb_kwargs["at"] is None and read.feed.form != "sitemap" and not leads_to
-        return Listed(entries, outputs, leads_to, kept=kept, is_window=is_window, cut=read.cut)
+        return ListPage(entries, outputs, leads_to, kept=kept, is_window=is_window, cut=read.cut)
 
     def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
         return not_before(_hints_in(kept), datetime.now(UTC))
 
     # Pages that say where feeds are -----------------------------------------------------------------------------
 
-    async def _of_page(self, response: Response, url: str, level: int) -> Listed:
+    async def _of_page(self, response: Response, url: str, level: int) -> ListPage:
         """Its feeds; of a page that names none, the sitemaps of its site."""
         if level >= MOST_LEVELS:
             raise ParseError("it is a web page, and no feed")
@@ -210,7 +210,7 @@ class FeedsSpider(PaginationSpider):
         found: list[Any] = [Found(FEED, address, {LEVEL: level + 1}) for address in feeds]
         if not found:
             found = [self._robots(origin_of(response.url), level)]
-        return Listed([Entry(getattr(each, "key", "robots.txt")) for each in found], found)
+        return ListPage([ListEntry(getattr(each, "key", "robots.txt")) for each in found], found)
 
     def _robots(self, origin: str, level: int) -> Request:
         told = {"origin": origin, "level": level}

@@ -20,7 +20,7 @@ from harvester.browser.render_options import captured_of
 from harvester.config import Config, load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import PageFailed, StorageError, UsageError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import digest_of, items_of_file
 from harvester.meta import FLOW, FLOWN, JOB, RENDER, RENDERING
@@ -237,12 +237,12 @@ class FlowSpider(JobSpider):
     def first_items(cls, arguments: Any) -> Iterator[Found]:
         yield from arguments.rows()
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             try:
                 flow = self.arguments_of(item).flow(self.config).filled(row_of(item.key, item.input))
             except UsageError as error:
-                yield Said(item.id, "failed", Outcome.INVALID, str(error))
+                yield ItemResult(item.id, "failed", Outcome.INVALID, str(error))
             else:
                 key = {"key": item.key, "row": item.input}
                 yield request_of(flow).replace(callback=self.parse_page, errback=self.failed, cb_kwargs=key)
@@ -279,8 +279,10 @@ class FlowSpider(JobSpider):
         request: Request = failure.request  # type: ignore[attr-defined]
         await self._keep(request, request.cb_kwargs["key"], files_of(response))
 
-    def _nothing(self, response: Response) -> Said:
-        return Said(self.item_of(response).id, "done", NO_RESULTS, "the page shows that there is nothing for this row")
+    def _nothing(self, response: Response) -> ItemResult:
+        return ItemResult(
+            self.item_of(response).id, "done", NO_RESULTS, "the page shows that there is nothing for this row"
+        )
 
     async def _keep(self, page: Response | Request, key: str, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
         """In a folder that no two keys share, also those that are no names of files."""

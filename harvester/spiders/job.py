@@ -21,15 +21,15 @@ from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.messages import ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.start_list import StartList
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Item, Job, JobItem, RetryPolicy, read_job
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.gone import Listing
+from harvester.jobs.job_opener import OpensJobs, file_entries, give_items, open_job_of
 from harvester.jobs.ledger import Ledger
-from harvester.jobs.opening import OpensJobs, file_entries, give_items, open_job_of
+from harvester.jobs.missing import Listing
 from harvester.jobs.runs import End, Run
-from harvester.jobs.serving import Serving
+from harvester.jobs.start_lists import Serving
 from harvester.meta import ITEMS, JOB
 from harvester.middlewares.batch import batched
 from harvester.shutdown import RunEnding, end, is_ending, pause
@@ -145,7 +145,7 @@ class JobSpider(HarvesterSpider, ABC):
     # What a spider gives ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
         """With which these items of one kind begin; Said of those that need not be asked for.
 
         A request belongs to all of the items, unless its meta narrows that: `harvester_items_of` is a list of ids.

@@ -18,12 +18,12 @@ from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, ITEMS, PART
 from harvester.outcomes import Outcome, verdict_of
 from harvester.recheck.stopping import (
     Ending,
-    Entry,
+    ListedPage,
+    ListEntry,
+    ListRule,
     Mark,
-    Page,
     Position,
-    Reading,
-    Rule,
+    VisitProgress,
     begun_anew,
     following,
     look_of,
@@ -57,10 +57,10 @@ _NO_PAGE = (Outcome.INVALID, Outcome.NOT_FOUND, Outcome.GONE)
 """Outcomes of a request with a cursor that is not known any more."""
 
 
-class Listed(NamedTuple):
+class ListPage(NamedTuple):
     """A page of a list, as a spider reads it."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[ListEntry]
     outputs: Sequence[Any]
     """What is yielded for each of them when it is new or has changed: a record, a request, Found; or a list."""
     next: str | None = None
@@ -75,7 +75,7 @@ class Listed(NamedTuple):
     """Why the entries are not all of the page: then the look ends here, and was not whole."""
 
 
-class ListItem(NamedTuple):
+class PagedItem(NamedTuple):
     """The item of a list, as it goes along with the requests for its pages."""
 
     key: str
@@ -90,21 +90,21 @@ class PaginationSpider(JobSpider):
     """
 
     reads_apart: ClassVar[frozenset[str]] = frozenset({"parse_list"})
-    RULE: ClassVar[Rule] = Rule()
+    RULE: ClassVar[ListRule] = ListRule()
     """By which a look ends."""
 
     @abstractmethod
-    def page_request(self, of: ListItem, at: Position) -> Request:
+    def page_request(self, of: PagedItem, at: Position) -> Request:
         """For the page of a list that is asked for with this; None: the first. Its callback and errback are added."""
 
     @abstractmethod
-    async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+    async def read_page(self, response: Response, of: PagedItem, kept: Mapping[str, Any]) -> ListPage:
         """Reads a page, by `self.read`. Raises ParseError when it is none.
 
         `kept`: what the page before has given, or the last whole look.
         """
 
-    def rule_of(self, of: ListItem) -> Rule:
+    def rule_of(self, of: PagedItem) -> ListRule:
         """By which a look at this list ends."""
         return self.RULE
 
@@ -114,10 +114,10 @@ class PaginationSpider(JobSpider):
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Any]:
         for item in items:
-            of = ListItem(item.key, item.input)
+            of = PagedItem(item.key, item.input)
             rule = self.rule_of(of)
             first = None if rule.pages == "cursor" else rule.first
-            look = Reading(mark_of(item.left.get("mark", {})))
+            look = VisitProgress(mark_of(item.left.get("mark", {})))
             request = self._ask(of, look, first, item.left.get("kept", {}))
             # A look that broke off has read this page: that it is as it was says nothing of what is behind it.
             was_whole = item.left.get("attempt") == item.attempt - 1
@@ -128,10 +128,10 @@ class PaginationSpider(JobSpider):
         self, response: Response, of: list[Any], look: dict[str, Any], at: Position, kept: dict[str, Any]
     ) -> AsyncIterator[Any]:
         """What is new on a page, and what leads to the next one, or the end of the look."""
-        item = ListItem(*of)
+        item = PagedItem(*of)
         listed, rule = await self.read_page(response, item, kept), self.rule_of(item)
         number = following(rule.pages, at, len(listed.entries)) if isinstance(at, int) else None
-        page = Page(listed.entries, listed.next if number is None else number, listed.total)
+        page = ListedPage(listed.entries, listed.next if number is None else number, listed.total)
         before = look_of(look)
         taken = await asyncio.to_thread(step, before, page, at, rule)  # a page may have 100,000 entries
         for start in range(0, len(taken.fresh), MAX_TOGETHER):
@@ -171,9 +171,9 @@ class PaginationSpider(JobSpider):
         if verdict.outcome is Outcome.UNCHANGED:
             yield self._looked(request, look.mark, 0, COST_UNCHANGED, asked["kept"])
         elif isinstance(asked["at"], str) and verdict.outcome in _NO_PAGE and not look.anew:
-            yield self._ask(ListItem(*asked["of"]), begun_anew(look), None, asked["kept"])
+            yield self._ask(PagedItem(*asked["of"]), begun_anew(look), None, asked["kept"])
 
-    def _ask(self, of: ListItem, look: Reading, at: Position, kept: Mapping[str, Any]) -> Request:
+    def _ask(self, of: PagedItem, look: VisitProgress, at: Position, kept: Mapping[str, Any]) -> Request:
         request = self.page_request(of, at).replace(
             callback=self.parse_list,
             errback=self.list_failed,

@@ -14,7 +14,7 @@ from harvester.hosts import without_user
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
-from harvester.parsers.web.sitemap import Entry, Sitemap, parse_sitemap
+from harvester.parsers.web.sitemap import Sitemap, SitemapEntry, parse_sitemap
 from harvester.parsers.web.values import is_address
 from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
@@ -37,7 +37,7 @@ class SitemapSpider(HarvesterSpider, ABC):
     reads_apart: ClassVar[frozenset[str]] = frozenset({"parse_sitemap"})
 
     @abstractmethod
-    def page_request(self, entry: Entry) -> Request | None:
+    def page_request(self, entry: SitemapEntry) -> Request | None:
         """The request for a page that a sitemap lists; None to leave it out."""
 
     def sitemap_requests(self, *urls: str) -> Iterator[Request]:
@@ -68,7 +68,7 @@ class SitemapSpider(HarvesterSpider, ABC):
         site = load_sites().of(origin).name
         addresses = [_joined(f"{origin}/", each) for each in named]
         for address in dict.fromkeys(addresses) if named else [f"{origin}/sitemap.xml"]:
-            if request := self._sitemap(Entry(address, is_sitemap=True), site, level=1):
+            if request := self._sitemap(SitemapEntry(address, is_sitemap=True), site, level=1):
                 yield request
 
     async def parse_sitemap(self, response: Response, site: str, level: int) -> AsyncIterator[Request]:
@@ -92,7 +92,7 @@ class SitemapSpider(HarvesterSpider, ABC):
             said = "The sitemap %s is not whole: %s. Pages that it does not list are not fetched"
             self.logger.warning(said, without_user(response.url), sitemap.cut)
 
-    def _sitemap(self, entry: Entry, site: str, level: int) -> Request | None:
+    def _sitemap(self, entry: SitemapEntry, site: str, level: int) -> Request | None:
         """It may lie on another host, as those of many sites do, but not in a private network."""
         if level > MOST_LEVELS or refuse_private(entry.url, self.config) or not is_address(entry.url):
             self.crawler.stats.inc_value("harvester/sitemaps/elsewhere")

@@ -20,14 +20,14 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config, load_config
 from harvester.dashboard.progress import UNSTORED
-from harvester.download.here import domains
+from harvester.download.local_health import domains
 from harvester.exceptions import FAULT, HarvesterError, UsageError
 from harvester.frontier.codec import TooLargeError, UnserialisableRequestError
 from harvester.frontier.scheduler import Scheduler, lacks
 from harvester.frontier.start_list import Kind, StartList
 from harvester.items import ITEM, Batch, Record, Reject
 from harvester.items.receipts import SettlesRecords
-from harvester.jobs.serving import LOOK_S, Serving
+from harvester.jobs.start_lists import LOOK_S, Serving
 from harvester.pipelines.items import ItemsPipeline
 from harvester.shutdown import RunEnding, end, fault_of, is_ending, pause
 from harvester.spiders.base import HarvesterSpider

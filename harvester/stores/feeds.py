@@ -32,7 +32,7 @@ _TABLES = {"csv", "parquet"}
 """Formats of files that have one header, or one end."""
 
 
-class SavedFeeds(Protocol):
+class FeedSaver(Protocol):
     """What feeds need of frontier.saved_feeds, which is above this room."""
 
     @property
@@ -46,7 +46,7 @@ class SavedFeeds(Protocol):
 class RecordFeeds(FeedExporter):
     """Scrapy's feed exports. A feed that cannot be written ends the run; what is in MongoDB is not touched by it."""
 
-    saved: SavedFeeds | None = None
+    saved: FeedSaver | None = None
     """What earlier runs of the same crawl gave. The scheduler sets it before the spider is opened."""
 
     def __init__(self, crawler: Crawler) -> None:

@@ -18,9 +18,9 @@ from harvester.exceptions import INTERRUPTED, LEFT
 from harvester.formatting import duration, how_long, shown
 from harvester.jobs.documents import NOT_GIVEN
 from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.open_work import Work, work_of
 from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import job_service
-from harvester.jobs.work import Work, work_of
 from harvester.project import spider_loader
 from harvester.spiders.job import ALL_JOBS, JobSpider
 from harvester.stores import mongodb
@@ -39,7 +39,7 @@ VARIABLES = {"HARVESTER_IDLE_SECONDS": "0"}
 """Of each process: this one waits for further work, not a process that others could have."""
 
 
-class Rest(NamedTuple):
+class SpiderRest(NamedTuple):
     """A spider whose process ended without a page, was refused, or died often: for a while no other is started."""
 
     until: float
@@ -74,7 +74,7 @@ class JobsSupervisor(WorkerSupervisor):
         """Those of the project, and others of whose jobs it was said that nobody works at them."""
         self._lives: dict[WorkerProcess, asyncio.Task[None]] = {}
         """Processes that were given to a spider."""
-        self._rests: dict[str, Rest] = {}
+        self._rests: dict[str, SpiderRest] = {}
         self._work_of: dict[str, Work] = {}
         """As it was at the last look."""
         self._next_time: datetime | None = None
@@ -175,7 +175,7 @@ class JobsSupervisor(WorkerSupervisor):
         if code == LEFT or not worker.pages:
             at, times = monotonic(), before.times + 1 if before else 1
             until = at + backoff_s(times, FIRST_REST_SECONDS, MOST_REST_SECONDS)
-            self._rests[worker.spider] = Rest(until, times, before.since if before else at, code == LEFT)
+            self._rests[worker.spider] = SpiderRest(until, times, before.since if before else at, code == LEFT)
 
     def _end_alike(self, worker: WorkerProcess, code: int) -> str:
         for each in self._lives:
@@ -183,7 +183,7 @@ class JobsSupervisor(WorkerSupervisor):
                 self._retire(each)
         if next_step(code, drained=False) is Next.AGAIN and not worker.draining:
             at = monotonic()
-            self._rests[worker.spider] = Rest(at + MOST_REST_SECONDS, 1, at, was_refused=True)
+            self._rests[worker.spider] = SpiderRest(at + MOST_REST_SECONDS, 1, at, was_refused=True)
             return f"No process of {worker.spider} is started for {duration(MOST_REST_SECONDS)}"
         if worker.spider in self._spiders:
             self._spiders.remove(worker.spider)

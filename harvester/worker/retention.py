@@ -25,7 +25,7 @@ from harvester.config import Config
 from harvester.exceptions import HarvesterError, UsageError
 from harvester.items import RECORDS
 from harvester.items.other import know_collections
-from harvester.jobs.documents import ITEMS, JOBS, JobState, State
+from harvester.jobs.documents import ITEMS, JOBS, ItemState, JobState
 from harvester.monitors.history import LOST_AFTER_SECONDS
 from harvester.project import spider_loader
 from harvester.recheck.durations import read_duration
@@ -57,7 +57,7 @@ class Bound(NamedTuple):
     """Of all together, above which the oldest go. None: of any size."""
 
 
-class Kept(NamedTuple):
+class FileGroup(NamedTuple):
     """Files that are removed together, or not at all."""
 
     paths: tuple[Path, ...]
@@ -94,7 +94,7 @@ class Needs:
     logs: set[Path]
     """Of these."""
 
-    def has(self, kept: Kept) -> bool:
+    def has(self, kept: FileGroup) -> bool:
         since = min(self.by_spider.get(kept.spider, float("inf")), self.by_job.get(kept.job, float("inf")))
         return kept.at >= since or any(path.stem in self.runs or path in self.logs for path in kept.paths)
 
@@ -190,7 +190,7 @@ def _needs(database: Database[Document]) -> Needs:
     for job in database[JOBS].find(unfinished, {"spider": 1, "created_at": 1, "recheck": 1}):
         since = job["created_at"].timestamp()
         if job.get("recheck"):  # it never finishes: only what is under way needs anything
-            active = {"job": job["_id"], "state": State.ACTIVE}
+            active = {"job": job["_id"], "state": ItemState.ACTIVE}
             first = database[ITEMS].find_one(active, {"fed_at": 1}, sort=[("fed_at", 1)])
             since = first["fed_at"].timestamp() if first and first.get("fed_at") else float("inf")
         by_job[job["_id"]] = since
@@ -206,12 +206,12 @@ def _needs(database: Database[Document]) -> Needs:
     return Needs(by_spider, by_job, runs, logs)
 
 
-def _unnamed(database: Database[Document], beyond: Iterable[Kept], result: Swept) -> list[Kept]:
+def _unnamed(database: Database[Document], beyond: Iterable[FileGroup], result: Swept) -> list[FileGroup]:
     """Those of which no record names a file. In records their folder may be written otherwise than it is now."""
     of_path = {_below_all(path): kept for kept in beyond for path in kept.paths}
     if not of_path:
         return []
-    named: set[Kept] = set()
+    named: set[FileGroup] = set()
     know_collections(database.list_collection_names())
     for kind in list(RECORDS.values()):
         for record in database[kind.COLLECTION].find({"files": {"$type": "object"}}, {"files": 1}):
@@ -230,14 +230,14 @@ def _below_all(path: str | Path) -> tuple[str, ...]:
 # What there is --------------------------------------------------------------------------------------------
 
 
-def _segments(config: Config, folder: str) -> Iterator[Kept]:
+def _segments(config: Config, folder: str) -> Iterator[FileGroup]:
     """Finished ones: an unfinished one has another ending."""
     root = config.data_dir / folder
     for path in root.glob(f"*/*/*/*{SUFFIX}"):
         yield from _kept([path], spider=path.relative_to(root).parts[0])
 
 
-def _logs(config: Config) -> Iterator[Kept]:
+def _logs(config: Config) -> Iterator[FileGroup]:
     for root in (config.data_dir / "logs", config.state_dir / "logs"):
         for path in root.rglob("*.log*"):
             yield from _kept([path])
@@ -245,34 +245,34 @@ def _logs(config: Config) -> Iterator[Kept]:
         yield from _kept([path])
 
 
-def _reports(config: Config) -> Iterator[Kept]:
+def _reports(config: Config) -> Iterator[FileGroup]:
     for path in (config.data_dir / "reports").rglob("*.html"):
         yield from _kept([path], job="" if _is_run(path.stem) else path.stem)
 
 
-def _folders(root: Path, pattern: str) -> Iterator[Kept]:
+def _folders(root: Path, pattern: str) -> Iterator[FileGroup]:
     """Each folder with all that is in it. Its first part below the root is the id of a job."""
     for folder in root.glob(pattern):
         if folder.is_dir() and not folder.is_symlink():
             yield from _kept(folder.rglob("*"), job=folder.relative_to(root).parts[0])
 
 
-def _bad_lines(config: Config) -> Iterator[Kept]:
+def _bad_lines(config: Config) -> Iterator[FileGroup]:
     for path in (config.data_dir / "jobs").glob("*.bad-lines.jsonl"):
         yield from _kept([path], spider=path.name.rsplit("-", 3)[0])
 
 
-def _feeds(config: Config) -> Iterator[Kept]:
+def _feeds(config: Config) -> Iterator[FileGroup]:
     for folder in (config.data_dir / "feeds").glob("*/*"):
         yield from _kept(folder.rglob("*"), spider=folder.name)
 
 
-def _flows(config: Config) -> Iterator[Kept]:
+def _flows(config: Config) -> Iterator[FileGroup]:
     if "://" not in config.images_store:  # a bucket has rules of its own for what is old
         yield from _folders(_root(config, "flows"), "*/*")
 
 
-KINDS: dict[str, Callable[[Config], Iterator[Kept]]] = {
+KINDS: dict[str, Callable[[Config], Iterator[FileGroup]]] = {
     "bad_lines": _bad_lines,
     "exports": lambda config: _folders(config.data_dir / "exports", "*"),
     "feeds": _feeds,
@@ -292,7 +292,7 @@ def _root(config: Config, kind: str) -> Path:
     return config.data_dir / {"bad_lines": "jobs"}.get(kind, kind)
 
 
-def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator[Kept]:
+def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator[FileGroup]:
     """Nothing, when it has gone meanwhile or holds no file."""
     files, size_bytes, at = [], 0, 0.0
     for path in paths:
@@ -304,10 +304,10 @@ def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator
             files.append(path)
             size_bytes, at = size_bytes + about.st_size, max(at, about.st_mtime)
     if files:
-        yield Kept(tuple(files), size_bytes, at, spider, job)
+        yield FileGroup(tuple(files), size_bytes, at, spider, job)
 
 
-def _beyond(kind: str, bound: Bound, found: Iterable[Kept], needs: Needs) -> tuple[list[Kept], Swept]:
+def _beyond(kind: str, bound: Bound, found: Iterable[FileGroup], needs: Needs) -> tuple[list[FileGroup], Swept]:
     """Those to be removed, the oldest first."""
     everything = sorted(found, key=lambda kept: kept.at)
     result = Swept(kind, sum(len(kept.paths) for kept in everything), sum(kept.size_bytes for kept in everything))
@@ -326,7 +326,7 @@ def _beyond(kind: str, bound: Bound, found: Iterable[Kept], needs: Needs) -> tup
     return beyond, result
 
 
-def _remove(kept: Kept, result: Swept, root: Path, *, dry_run: bool) -> None:
+def _remove(kept: FileGroup, result: Swept, root: Path, *, dry_run: bool) -> None:
     for path in kept.paths:
         try:
             size_bytes = path.lstat().st_size

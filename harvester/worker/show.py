@@ -78,7 +78,7 @@ class Shown:
         return "\n".join([f"{counted(len(self._workers), 'worker')} in {took}: {', '.join(parts)}.", *self.progress])
 
 
-class Lines(Shown):
+class WorkerLines(Shown):
     """A line for each worker in the log, now and then."""
 
     show_line = None
@@ -110,7 +110,7 @@ class LiveTable(Shown):
     def __call__(self, workers: Sequence[WorkerProcess]) -> None:
         self.note(workers)
         with suppress(OSError):  # the terminal was closed
-            self._live.update(View(workers, self.progress, time.time()), refresh=True)
+            self._live.update(WorkerView(workers, self.progress, time.time()), refresh=True)
 
     def show_line(self, text: str) -> None:
         """Above the table."""
@@ -119,11 +119,11 @@ class LiveTable(Shown):
 
 
 @contextmanager
-def display(stream: TextIO = sys.stderr) -> Iterator[Lines | LiveTable]:
+def display(stream: TextIO = sys.stderr) -> Iterator[WorkerLines | LiveTable]:
     """Sets up logging, and what suits the stream."""
     if logs.is_json() or not wants_panel(stream, os.environ):
         logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=DATE_FORMAT, stream=stream)
-        yield Lines()
+        yield WorkerLines()
         return
     console = Console(file=stream, highlight=False)
     live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
@@ -159,7 +159,7 @@ def line(worker: WorkerProcess, pages_per_second: float) -> str:
     )
 
 
-class View:
+class WorkerView:
     """A row for each worker and one for all, with what a terminal has room for; below it jobs, and what is waited for.
 
     The cursor stands on an empty line below: a terminal writes `^C` there.

@@ -6,7 +6,7 @@ from typing import Any
 from pymongo.database import Database
 
 from harvester.sandbox.network import REFUSING
-from harvester.sandbox.posts import Post
+from harvester.sandbox.posts import SandboxPost
 from harvester.sandbox.records import LIST_NAME
 from harvester.sandbox.truth import Truth
 from tests.crash.harvest import fates
@@ -95,7 +95,7 @@ def _post(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["did"], row["text"], row["cid"], row.get("root_uri"), row.get("parent_uri")
 
 
-def _answered_root(site: Sandbox, uri: str) -> Post | None:
+def _answered_root(site: Sandbox, uri: str) -> SandboxPost | None:
     """The post when it begins a thread that somebody answered."""
     post = site.world.post_of_uri(uri)
     assert post

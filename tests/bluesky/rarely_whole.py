@@ -3,6 +3,6 @@
 from datetime import timedelta
 
 from harvester.settings import *  # noqa: F403
-from harvester.spiders.bluesky import again
+from harvester.spiders.bluesky import revisits
 
-again.WHOLE_EVERY = timedelta(days=36_500)
+revisits.WHOLE_EVERY = timedelta(days=36_500)

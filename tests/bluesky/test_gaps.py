@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from harvester.sandbox.posts import Post
-from harvester.spiders.bluesky.again import FEED_ENDED_EARLY, READ_INSTEAD
+from harvester.sandbox.posts import SandboxPost
 from harvester.spiders.bluesky.gaps import is_short
+from harvester.spiders.bluesky.revisits import FEED_ENDED_EARLY, READ_INSTEAD
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
@@ -28,7 +28,7 @@ def test_posts_that_a_feed_does_not_show_come_from_the_account_s_own_server(
     command = harvest(seeds=f"{hub},{other}", depth="0", collect="posts", honour_opt_outs=honour_opt_outs)
     assert command.run() == 0, command.said
     assert fates(mongodb)["account"] == {hub: (READ_INSTEAD, ""), other: ("posts_collected", "")}
-    every = {site.world.uri(Post(HUB, number)) for number in range(site.world.count(HUB))}
+    every = {site.world.uri(SandboxPost(HUB, number)) for number in range(site.world.count(HUB))}
     assert {row["_id"] for row in mongodb.posts.find({"did": hub})} == every
     assert f"its profile says that it has {len(every)}" in command.said
 

@@ -10,14 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost, Thread
-from harvester.jobs.documents import EndedAttempt, Item, JobItem, State
+from harvester.jobs.documents import EndedAttempt, Item, ItemState, JobItem
 from harvester.jobs.ledger import now
 from harvester.jobs.transitions import was_missing
-from harvester.sandbox.posts import Post as Written
-from harvester.sandbox.posts import Repost as Reposted
-from harvester.spiders.bluesky.again import since_of
+from harvester.sandbox.posts import SandboxPost as Written
+from harvester.sandbox.posts import SandboxRepost as Reposted
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.listings import listings_of
+from harvester.spiders.bluesky.revisits import since_of
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest
 from tests.pipelines.records import KINDS
@@ -146,7 +146,7 @@ ALL = "graph,profiles,posts,threads,lists"
 def test_an_account_that_is_done_was_looked_through_but_for_what_since_and_until_cut(
     arguments: dict[str, str], kinds: set[Any]
 ) -> None:
-    looks = list(listings_of(account(State.DONE, "ok"), BlueskyArguments(**arguments)))
+    looks = list(listings_of(account(ItemState.DONE, "ok"), BlueskyArguments(**arguments)))
     assert {look.kind for look in looks} == kinds
     if arguments.get("direction") == "both":
         assert [look.where for look in looks] == [
@@ -158,24 +158,24 @@ def test_an_account_that_is_done_was_looked_through_but_for_what_since_and_until
 @pytest.mark.parametrize(
     ("state", "outcome", "reason"),
     [
-        (State.FAILED, "timeout", "follows: timeout: no answer"),
-        (State.FAILED, "not_found", "server: not_found: DID not registered"),
-        (State.SKIPPED, "policy_denied", "opt_out: !no-unauthenticated"),
-        (State.WAITING, "ok", ""),
-        (State.FAILED, "not_found", "posts: not_found: Could not find repo"),
+        (ItemState.FAILED, "timeout", "follows: timeout: no answer"),
+        (ItemState.FAILED, "not_found", "server: not_found: DID not registered"),
+        (ItemState.SKIPPED, "policy_denied", "opt_out: !no-unauthenticated"),
+        (ItemState.WAITING, "ok", ""),
+        (ItemState.FAILED, "not_found", "posts: not_found: Could not find repo"),
     ],
 )
 def test_of_an_account_whose_lists_did_not_all_come_to_their_end_nothing_is_gone(
-    state: State, outcome: str, reason: str
+    state: ItemState, outcome: str, reason: str
 ) -> None:
     assert list(listings_of(account(state, outcome, reason), BlueskyArguments(collect=ALL))) == []
-    cut_short = replace(account(State.DONE, "ok"), stage="cut_short")
+    cut_short = replace(account(ItemState.DONE, "ok"), stage="cut_short")
     assert list(listings_of(cut_short, BlueskyArguments(collect=ALL))) == []
 
 
 @pytest.mark.parametrize("kind", ["account", "known_account"])
 def test_with_an_account_that_is_there_no_more_all_that_it_made_is_gone(kind: str) -> None:
-    looks = list(listings_of(account(State.FAILED, "gone", "gone: AccountDeactivated", kind), BlueskyArguments()))
+    looks = list(listings_of(account(ItemState.FAILED, "gone", "gone: AccountDeactivated", kind), BlueskyArguments()))
     assert all(look.is_absent for look in looks)
     assert {look.kind for look in looks} == {Profile, Post, Repost, Like, Follow, AccountList, ListItem, Thread}
     of_posts = {"$gte": "at://did:plc:a/", "$lt": "at://did:plc:a0"}
@@ -183,12 +183,12 @@ def test_with_an_account_that_is_there_no_more_all_that_it_made_is_gone(kind: st
 
 
 def test_a_seed_and_a_thread_that_are_there_no_more_are_gone_themselves() -> None:
-    seed = account(State.FAILED, "not_found", "not_found: Profile not found", kind="seed")
+    seed = account(ItemState.FAILED, "not_found", "not_found: Profile not found", kind="seed")
     assert [(look.kind, look.where) for look in listings_of(seed, BlueskyArguments())] == [
         (Profile, {"handle": "did:plc:a"})
     ], "who it was is known by the handle that it had"
     for kind in ("thread", "known_thread"):
-        thread = account(State.FAILED, "not_found", "not_found: Post not found", kind=kind)
+        thread = account(ItemState.FAILED, "not_found", "not_found: Post not found", kind=kind)
         assert [look.kind for look in listings_of(thread, BlueskyArguments())] == [Thread]
 
 
@@ -252,13 +252,15 @@ def test_an_account_that_was_not_there_is_read_from_its_beginning_when_it_is_bac
     assert since_of(item, looked)
     assert since_of(item._replace(was_missing=True), looked) is None
     assert since_of(item._replace(stage="feed_ended_early"), looked) is None
-    lines = [EndedAttempt(n, looked, State.WAITING, outcome) for n, outcome in enumerate(["ok", "gone", "timeout"], 1)]
-    assert was_missing(replace(account(State.WAITING, "timeout"), history=tuple(lines)))
-    lines.append(EndedAttempt(4, looked, State.WAITING, "ok"))
-    assert not was_missing(replace(account(State.WAITING, "ok"), history=tuple(lines)))
+    lines = [
+        EndedAttempt(n, looked, ItemState.WAITING, outcome) for n, outcome in enumerate(["ok", "gone", "timeout"], 1)
+    ]
+    assert was_missing(replace(account(ItemState.WAITING, "timeout"), history=tuple(lines)))
+    lines.append(EndedAttempt(4, looked, ItemState.WAITING, "ok"))
+    assert not was_missing(replace(account(ItemState.WAITING, "ok"), history=tuple(lines)))
 
 
-def account(state: State, outcome: str, reason: str = "", kind: str = "account") -> Item:
+def account(state: ItemState, outcome: str, reason: str = "", kind: str = "account") -> Item:
     at = now()
     return Item(
         id="job:account:did:plc:a",

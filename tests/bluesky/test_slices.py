@@ -6,7 +6,7 @@ from itertools import chain
 
 import pytest
 
-from harvester.sandbox.posts import Post
+from harvester.sandbox.posts import SandboxPost
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest
 from tests.sandbox.process import Sandbox
@@ -63,7 +63,7 @@ def test_only_posts_of_the_time_asked_for_are_kept_and_the_same_whatever_way_the
     """Also when the newest page of records is of posts that were written long ago elsewhere."""
     site.clear_log()
     site.fault("replace", match=r"listRecords.*limit=100$", old='"createdAt":"20', new='"createdAt":"19')
-    since, until = indexed_at(site, Post(0, 120)), indexed_at(site, Post(0, 180))
+    since, until = indexed_at(site, SandboxPost(0, 120)), indexed_at(site, SandboxPost(0, 180))
     command = harvest(
         depth="0",
         collect="posts",
@@ -72,7 +72,7 @@ def test_only_posts_of_the_time_asked_for_are_kept_and_the_same_whatever_way_the
         until=f"{until:%Y-%m-%dT%H:%M:%S.%f+00:00}",
     )
     assert command.run() == 0, command.said
-    own = {site.world.uri(Post(0, number)): dated(site, Post(0, number)) for number in range(250)}
+    own = {site.world.uri(SandboxPost(0, number)): dated(site, SandboxPost(0, number)) for number in range(250)}
     wanted = {uri for uri, at in own.items() if since <= at < until}
     assert 0 < len(wanted) <= 60
     stored = list(mongodb.posts.find())
@@ -82,11 +82,11 @@ def test_only_posts_of_the_time_asked_for_are_kept_and_the_same_whatever_way_the
     assert len(pages) < 9, "the whole history has more than nine"
 
 
-def indexed_at(site: Sandbox, post: Post) -> datetime:
+def indexed_at(site: Sandbox, post: SandboxPost) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=site.world.time_ms(post))
 
 
-def dated(site: Sandbox, post: Post) -> datetime:
+def dated(site: Sandbox, post: SandboxPost) -> datetime:
     """When the post was written: as its author says, and not later than the AppView saw it."""
     return min(datetime.fromisoformat(site.world.created_at(post)), indexed_at(site, post))
 

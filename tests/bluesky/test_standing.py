@@ -8,12 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from harvester.items.bluesky import Post, Repost
-from harvester.jobs.documents import Item, JobItem, State
+from harvester.jobs.documents import Item, ItemState, JobItem
 from harvester.recheck import Look
-from harvester.sandbox.posts import Post as Written
-from harvester.spiders.bluesky.again import NEWER_COLLECTED, OVERLAP, POSTS_COLLECTED, WHOLE_EVERY, since_of
+from harvester.sandbox.posts import SandboxPost as Written
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.listings import listings_of
+from harvester.spiders.bluesky.revisits import NEWER_COLLECTED, OVERLAP, POSTS_COLLECTED, WHOLE_EVERY, since_of
 from tests.bluesky.conftest import Records
 from tests.bluesky.test_gone import account
 from tests.crash.harvest import Harvest
@@ -112,7 +112,7 @@ def test_an_account_is_read_back_to_the_day_before_the_last_look_and_whole_once_
 def test_of_a_look_that_read_what_is_newer_only_older_posts_are_not_said_to_be_gone() -> None:
     begun = NOW.timestamp()
     looks = (Look(begun - 9e5, 3), Look(begun - 7200, 2), Look(begun - 3600, None), Look(begun, 0))
-    read = replace(account(State.WAITING, "ok"), stage=NEWER_COLLECTED, looks=looks)
+    read = replace(account(ItemState.WAITING, "ok"), stage=NEWER_COLLECTED, looks=looks)
     since = NOW - timedelta(hours=2) - OVERLAP
 
     def timed(item: Item, **arguments: Any) -> dict[type, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-from harvester.sandbox.posts import DEEP_ROOT, Post
+from harvester.sandbox.posts import DEEP_ROOT, SandboxPost
 from tests.bluesky.conftest import Records
 from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
@@ -20,7 +20,7 @@ ASKED_FOR = {"depth": "0", "collect": "posts,threads"}
 def test_a_reply_that_is_gone_when_it_is_its_turn_is_missing_in_its_thread_and_is_not_its_end(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
-    root, cut = site.world.uri(DEEP_ROOT), site.world.uri(Post(0, DEEP_ROOT.number + SHOWN))
+    root, cut = site.world.uri(DEEP_ROOT), site.world.uri(SandboxPost(0, DEEP_ROOT.number + SHOWN))
     command = harvest(seeds=site.did(0), **ASKED_FOR)
     assert command.run() == 0, command.said
     gone = {"status": 400, "error": "NotFound", "message": f"Post not found: {cut}"}
@@ -54,7 +54,7 @@ def test_a_reply_that_an_answer_shows_twice_is_asked_for_once(harvest: Make, sit
 def test_a_first_post_that_is_hidden_from_a_reply_alone_has_the_one_tree_of_both(
     harvest: Make, site: Sandbox, mongodb: Records
 ) -> None:
-    root, reply = site.world.uri(DEEP_ROOT), site.world.uri(Post(0, DEEP_ROOT.number + SHOWN))
+    root, reply = site.world.uri(DEEP_ROOT), site.world.uri(SandboxPost(0, DEEP_ROOT.number + SHOWN))
     site.fault("replace", match="getAuthorFeed", old='"reply":{"root":{', new='"reply":{"root":{"blocked":true,')
     command = harvest(seeds=site.did(0), **ASKED_FOR)
     assert command.run() == 0, command.said

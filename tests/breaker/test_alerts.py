@@ -13,14 +13,14 @@ from harvester.alerts.channels import Alert, send
 from harvester.breaker import alerts
 from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.messages import extrapolation, reason, title
-from harvester.breaker.states import Change
+from harvester.breaker.states import BreakerChange
 from harvester.config import Config
 from tests.crawling import until
 from tests.monitors.conftest import HttpSink, sink
 
 __all__ = ["sink"]
 
-OPENED = Change(
+OPENED = BreakerChange(
     id="1790000000000 s open",
     site="s",
     tier="",
@@ -89,7 +89,7 @@ class House:
         self.told: list[str] = []
         self.workers = [BreakerAlerts(config, "inputs", self.told.append) for _ in range(3)]
 
-    async def tell(self, change: Change, workers: int = 3) -> None:
+    async def tell(self, change: BreakerChange, workers: int = 3) -> None:
         """So many of them are given the same change."""
         for worker in self.workers[:workers]:
             worker.tell([change])

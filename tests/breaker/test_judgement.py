@@ -5,7 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from harvester.breaker.judgement import Breaker, Decision, Pages, Records, Rules, by_hand, drifted, judge, lost_fields
+from harvester.breaker.judgement import (
+    Breaker,
+    BreakerRules,
+    Decision,
+    Pages,
+    Records,
+    by_hand,
+    drifted,
+    judge,
+    lost_fields,
+)
 from harvester.sites.breaker import SiteBreaker
 
 NOW_MS = 1_790_000_000_000.0
@@ -20,7 +30,7 @@ RULES = SiteBreaker(
 
 
 def breaker(state: str = "closed", rules: SiteBreaker = RULES, **counts: Any) -> Breaker:
-    return Breaker("s", msgspec.convert(rules.rules(), Rules), state, **counts)
+    return Breaker("s", msgspec.convert(rules.rules(), BreakerRules), state, **counts)
 
 
 def half_open(**counts: Any) -> Breaker:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from redis.exceptions import ConnectionError
 
-from harvester.breaker.judgement import Breaker, Decision, Rules
+from harvester.breaker.judgement import Breaker, BreakerRules, Decision
 from harvester.breaker.messages import extrapolation, reason
 from harvester.frontier.messages import Dead, Done, Release
 from harvester.frontier.store import Frontier
@@ -440,7 +440,7 @@ async def test_of_workers_that_decide_the_same_at_once_one_is_heard(frontier: Fr
 async def test_a_decision_about_a_state_that_is_over_is_not_applied(frontier: Frontier) -> None:
     """A person closes the breaker after its probes have failed, and before that is said."""
     worker = await _bring(frontier, "half_open")
-    rules = msgspec.convert(RULES, Rules)
+    rules = msgspec.convert(RULES, BreakerRules)
     look = Breaker("s", rules, version=-1), Decision("closed")  # none is of that version
     _, _, (found,), _ = await frontier._apply([look])
     assert found.state == "half_open"

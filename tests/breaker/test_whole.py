@@ -10,7 +10,7 @@ import pytest
 from pymongo.database import Database
 from redis.asyncio import Redis
 
-from harvester.frontier.messages import Status
+from harvester.frontier.messages import FrontierStatus
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
 from tests.breaker.running import LONGEST_S, Crawl
@@ -42,7 +42,9 @@ class House(NamedTuple):
         own = {f"HARVESTER_{name.upper()}": value for name, value in variables.items()}
         return Crawl(self.folder, {**self.variables, **own}, f"urls={site.url}", f"inputs={inputs}")
 
-    async def until(self, crawl: Crawl, is_so: Callable[[Status], bool], longest_s: float = LONGEST_S) -> Status:
+    async def until(
+        self, crawl: Crawl, is_so: Callable[[FrontierStatus], bool], longest_s: float = LONGEST_S
+    ) -> FrontierStatus:
         """Waits for the frontier to be so."""
         async with asyncio.timeout(longest_s):
             while not is_so(status := await self.frontier.status()):
@@ -70,7 +72,7 @@ async def house(
         await frontier.drop()
 
 
-def is_open(status: Status) -> bool:
+def is_open(status: FrontierStatus) -> bool:
     return "blockable" in status.breakers
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from harvester.breaker.breakers import Breakers
-from harvester.breaker.states import Change
+from harvester.breaker.states import BreakerChange
 from harvester.frontier.messages import Exchange, Leased, Operation
 from harvester.frontier.store import Frontier
 from harvester.outcomes import Outcome, Verdict
@@ -32,7 +32,7 @@ class Worker:
         self.breakers.ask_redis = frontier.take_probe
         self.trial = 1
         """That of the last probe it held."""
-        self.changes: list[Change] = []
+        self.changes: list[BreakerChange] = []
 
     def see(
         self,

@@ -20,8 +20,8 @@ from scrapy.settings import Settings
 
 from harvester.browser import browser as browsers
 from harvester.browser import pool as pools
-from harvester.browser.kept import Kept, State, path_of
 from harvester.browser.pool import BrowserPool
+from harvester.browser.saved_session import SavedSession, State, path_of
 from harvester.config import load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import load_sites
@@ -177,17 +177,17 @@ def routes() -> set[asyncio.Task[Any]]:
 def saves() -> Iterator[list[str]]:
     """Grows with each try to keep a session."""
     tried: list[str] = []
-    save = Kept.save
+    save = SavedSession.save
 
-    def watched(kept: Kept, state: State) -> bool:
+    def watched(kept: SavedSession, state: State) -> bool:
         tried.append(str(kept))
         return save(kept, state)
 
-    Kept.save = watched  # type: ignore[assignment, method-assign]
+    SavedSession.save = watched  # type: ignore[assignment, method-assign]
     try:
         yield tried
     finally:
-        Kept.save = save  # type: ignore[method-assign]
+        SavedSession.save = save  # type: ignore[method-assign]
 
 
 @contextmanager

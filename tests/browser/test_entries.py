@@ -16,7 +16,7 @@ from harvester.exceptions import NavigationError, UsageError
 from harvester.masking import mask
 from harvester.middlewares.browser import is_rendered
 from harvester.sites import Registry, Site
-from harvester.sites.browser import RenderOptions, Step
+from harvester.sites.browser import BrowserStep, RenderOptions
 
 PAGE = "https://records.example.gov/list"
 
@@ -35,7 +35,7 @@ PAGE = "https://records.example.gov/list"
 )
 def test_a_step_that_cannot_be_meant_is_refused(step: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        Step.model_validate(step)
+        BrowserStep.model_validate(step)
 
 
 def test_the_secret_of_a_step_may_stand_in_the_file_of_the_settings(
@@ -55,11 +55,13 @@ def test_a_step_that_waits_for_what_is_not_captured_is_refused() -> None:
     step = {"captured": "*/api/*"}
     with pytest.raises(ValidationError, match="capture"):
         RenderOptions.model_validate({"steps": [step]})
-    assert RenderOptions.model_validate({"steps": [step], "capture": ["*/api/*"]}).steps == (Step(captured="*/api/*"),)
+    assert RenderOptions.model_validate({"steps": [step], "capture": ["*/api/*"]}).steps == (
+        BrowserStep(captured="*/api/*"),
+    )
 
 
 def test_what_a_step_types_is_not_in_its_words() -> None:
-    assert "open sesame" not in str(Step(fill="#word", value="open sesame"))
+    assert "open sesame" not in str(BrowserStep(fill="#word", value="open sesame"))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_the_request_has_the_last_word_on_whether_and_how_it_is_rendered() -> No
     assert not is_rendered(Request(PAGE))
     assert is_rendered(Request(PAGE, meta={"render": True}))
     options = render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": 2}]}}), site)
-    assert (options.device, options.steps) == ("mobile", (Step(scroll=2),))
+    assert (options.device, options.steps) == ("mobile", (BrowserStep(scroll=2),))
     with pytest.raises(UsageError, match=r"steps\.0"):
         render_options_of(Request(PAGE, meta={"rendering": {"steps": [{"scroll": "up"}]}}), site)
     assert not Registry().named("other").browser.render

@@ -10,7 +10,7 @@ import pytest
 from scrapy.utils.test import get_crawler
 
 from harvester.browser import relay as relay_module
-from harvester.browser.relay import Relay
+from harvester.browser.relay import BrowserRelay
 from harvester.config import Config
 from harvester.download import dns
 from harvester.download.dns import Address
@@ -54,7 +54,7 @@ async def test_a_connection_that_is_not_made_has_an_outcome(
 ) -> None:
     if host.startswith("slow"):
         monkeypatch.setattr(relay_module, "CONNECT_S", 0.01)
-    relay = Relay(get_crawler(), Config(allow_private_hosts=False, private_hosts="here.own"))
+    relay = BrowserRelay(get_crawler(), Config(allow_private_hosts=False, private_hosts="here.own"))
     _, _, port = (await relay.start()).rpartition(":")
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(port))

@@ -10,7 +10,7 @@ import redis
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.frontier.messages import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, FrontierStatus
 from harvester.frontier.store import Frontier
 from harvester.stores.redis import connect
 from tests.chaos.killing import Killed, Killing, Plan, Servers
@@ -54,7 +54,7 @@ class Crawl(NamedTuple):
             pending = lambda: int(queue.zcard("tree:requests"))  # noqa: E731
             return Killing(plan, self.site, self.servers, self.workers, pending, lambda worker: 0).run()
 
-    def status(self) -> Status:
+    def status(self) -> FrontierStatus:
         return asyncio.run(self._asked(Frontier.status))
 
     def dead(self) -> list[DeadLetter]:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from harvester.config import Config
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 from harvester.worker.interrupts import SAID
 from tests.forking import Begun, begin
 from tests.jobs.command import HARVESTER
@@ -121,8 +121,8 @@ def test_workers_whose_servers_are_asked_for_are_not_begun(number: signal.Signal
 def test_a_private_server_that_is_being_started_ends_with_the_crawl_that_wanted_it(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "mongodb"
     with started(tmp_path, *CRAWL, HARVESTER_STATE_DIR=str(tmp_path / "state")) as crawl:
-        until(lambda: running_in(folder, State.read(folder).supervisor_pid) is not None)
-        supervisor = psutil.Process(State.read(folder).supervisor_pid)
+        until(lambda: running_in(folder, ServerState.read(folder).supervisor_pid) is not None)
+        supervisor = psutil.Process(ServerState.read(folder).supervisor_pid)
         crawl.send_signal(signal.SIGINT)
         code, _, log = crawl.ended()
     assert (code, log.splitlines()) == (130, [SAID])

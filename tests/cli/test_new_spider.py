@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harvester.cli.beginning import Page, spider
 from harvester.cli.one_page import check_address
+from harvester.cli.spider_template import StartPage, spider
 from harvester.exceptions import ParseError, UsageError
 from harvester.items import Provenance
 
@@ -26,7 +26,7 @@ def test_an_address_with_a_character_that_cannot_be_seen_is_refused(control: str
 
 @pytest.mark.parametrize("end", ["", '"', "'", "\\", '\\"', "\r", "\n", "$x", "{x}", "é", "\U0001f600", "\u2028"])
 def test_what_is_written_compiles_and_holds_the_address(end: str) -> None:
-    page = Page(f"http://site.example/?x={end}", b"<title>A</title>", is_json=False, encoding="utf-8")
+    page = StartPage(f"http://site.example/?x={end}", b"<title>A</title>", is_json=False, encoding="utf-8")
     files = spider("county", page, "sites", date(2026, 1, 31))
     for path in ("sites/spiders/county.py", "tests/test_county.py"):
         nodes = ast.walk(ast.parse(files[path]))
@@ -35,7 +35,7 @@ def test_what_is_written_compiles_and_holds_the_address(end: str) -> None:
 
 
 def test_an_empty_page_has_no_title_for_the_command_and_for_the_parser_it_writes() -> None:
-    page = Page("http://site.example/", b"", is_json=False, encoding="utf-8")
+    page = StartPage("http://site.example/", b"", is_json=False, encoding="utf-8")
     with pytest.raises(UsageError, match="has no title"):
         spider("county", page, "sites", date(2026, 1, 31))
     written = spider("county", page._replace(body=b"<title>A</title>"), "sites", date(2026, 1, 31))
@@ -48,9 +48,14 @@ def test_an_empty_page_has_no_title_for_the_command_and_for_the_parser_it_writes
 def test_json_of_too_many_levels_is_refused_by_the_command_and_by_the_parser_it_writes() -> None:
     deep = b"[" * 200_000
     with pytest.raises(UsageError, match="says that it is JSON, and is not"):
-        spider("county", Page("http://site.example/", deep, is_json=True, encoding="utf-8"), "sites", date(2026, 1, 31))
+        spider(
+            "county",
+            StartPage("http://site.example/", deep, is_json=True, encoding="utf-8"),
+            "sites",
+            date(2026, 1, 31),
+        )
     written: dict[str, Any] = {"__name__": "county_json"}
-    page = Page("http://site.example/", b"[1]", is_json=True, encoding="utf-8")
+    page = StartPage("http://site.example/", b"[1]", is_json=True, encoding="utf-8")
     exec(spider("county_json", page, "sites", date(2026, 1, 31))["sites/parsers/county_json.py"], written)
     with pytest.raises(ParseError, match="it is no JSON"):
         written["parse_page"](deep, Provenance("http://site.example/", datetime.now(UTC), "county_json"))

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from harvester.addon import COMPONENTS, Addon
 from harvester.cli.app import app
-from harvester.commands.alone import be_alone
+from harvester.commands.standalone import be_alone
 from tests.crawling import Answer, Site
 from tests.forking import Ran, run
 from tests.root import ROOT
@@ -204,7 +204,7 @@ def test_tools_keep_what_the_project_has_of_its_own(name: str) -> None:
     of_scrapy: dict[str, int] = getattr(default_settings, f"{name}_BASE")
     of_harvester = settings.getdict(f"{name}_BASE").keys() - of_scrapy.keys()
     assert of_harvester <= {
-        "harvester.commands.alone.RefusalMiddleware",
+        "harvester.commands.standalone.RefusalMiddleware",
         "harvester.middlewares.addresses.AddressMiddleware",
         "harvester.stores.feeds.RecordFeeds",
     }

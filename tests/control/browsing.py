@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from harvester.browser.chromium import find_chromium, launch_options
 from harvester.config import Config
-from harvester.jobs.documents import Job, State
+from harvester.jobs.documents import ItemState, Job
 from harvester.jobs.inputs import Input
 from harvester.jobs.service import JobService, job_service
 from harvester.jobs.submission import Submission
@@ -174,7 +174,7 @@ async def seed(
     for outcome, of_it in failed.items():
         attempt = {"attempt": 1, "at": service.ledger.now(), "state": "failed", "outcome": outcome, "requests": 2}
         attempt |= {"reason": f"it said {outcome}", "records": 0}
-        ended = {"state": State.FAILED, "outcome": outcome, "reason": f"it said {outcome}", "attempts": 1}
+        ended = {"state": ItemState.FAILED, "outcome": outcome, "reason": f"it said {outcome}", "attempts": 1}
         await service.ledger.items.update_many(
             {"job": submitted.job, "key": {"$in": list(of_it)}}, {"$set": ended | {"history": [attempt]}}
         )

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from harvester.config import Config
 from harvester.control.app import create_app
-from harvester.control.context import Context
+from harvester.control.context import ControllerContext
 from harvester.control.tokens import Scope
 
 BASE = "http://127.0.0.1"
@@ -22,7 +22,7 @@ class Controller(NamedTuple):
     """It runs as long as its test."""
 
     app: FastAPI
-    context: Context
+    context: ControllerContext
     tokens: dict[Scope, str]
     http: httpx2.AsyncClient
     """Without a token."""
@@ -51,7 +51,7 @@ class Controller(NamedTuple):
 async def controller(config: Config) -> AsyncIterator[Controller]:
     app = create_app(config)
     async with app.router.lifespan_context(app):
-        context: Context = app.state.context
+        context: ControllerContext = app.state.context
         tokens = {scope: (await context.tokens.add(f"a {scope}er", scope))[1] for scope in Scope}
         transport = httpx2.ASGITransport(app)
         async with httpx2.AsyncClient(transport=transport, base_url=BASE, timeout=60) as http:

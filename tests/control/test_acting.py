@@ -10,11 +10,11 @@ from pymongo.database import Database
 
 from harvester.control import batches
 from harvester.control.app import PREFIX
-from harvester.control.batches import Action, Batch, Batches, BatchState
+from harvester.control.batches import ActionBatch, BatchAction, Batches, BatchState
 from harvester.control.idempotency import KEYS
 from harvester.control.tokens import Scope
 from harvester.jobs import documents, listing
-from harvester.jobs.documents import Job, JobState, State
+from harvester.jobs.documents import ItemState, Job, JobState
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter, ItemReport
 from harvester.jobs.transitions import Ended
@@ -39,10 +39,10 @@ async def states(control: Controller, job: Job) -> dict[str, str]:
     return {row["key"]: row["state"] for row in rows}
 
 
-async def ended(control: Controller, location: str) -> Batch:
+async def ended(control: Controller, location: str) -> ActionBatch:
     """The batch when it has ended."""
     while True:
-        batch = reader(Batch)((await control.get(location.removeprefix(PREFIX))).content)
+        batch = reader(ActionBatch)((await control.get(location.removeprefix(PREFIX))).content)
         if batch.state is not BatchState.RUNNING:
             return batch
         await asyncio.sleep(0.02)
@@ -73,7 +73,7 @@ async def test_a_cancelled_job_begins_nothing_and_what_waits_is_skipped(control:
     assert (answer.status_code, answer.json()["matched"], answer.json()["by"]) == (202, 3, "a operateer")
     assert (await control.context.jobs.job(job.id)).state is JobState.CANCELLED
     batch = await ended(control, answer.headers["location"])
-    assert (batch.action, batch.state, batch.done) == (Action.CANCEL, BatchState.DONE, 3)
+    assert (batch.action, batch.state, batch.done) == (BatchAction.CANCEL, BatchState.DONE, 3)
     assert set((await states(control, job)).values()) == {"skipped"}
     again = await control.post(f"/jobs/{job.id}/cancel", None)
     assert again.headers["location"] == answer.headers["location"]
@@ -95,7 +95,7 @@ async def test_a_retry_is_of_those_it_names_and_no_others(control: Controller) -
     one = await control.post(f"/jobs/{job.id}/retry", "k", json={"items": ["4"], "expect": 1})
     assert (one.status_code, one.json()["matched"]) == (202, 1), one.text
     assert (await ended(control, one.headers["location"])).done == 1
-    assert (await states(control, job))["4"] == State.WAITING
+    assert (await states(control, job))["4"] == ItemState.WAITING
     group = await control.post(f"/jobs/{job.id}/retry", "k2", json={"filter": {"outcome": ["invalid"]}, "expect": 2})
     assert (await ended(control, group.headers["location"])).done == 2
     found = await states(control, job)
@@ -125,7 +125,7 @@ async def test_a_key_that_is_used_again_after_its_time_is_another_retry(control:
         await end(control, each, _1="invalid")
         answers.append(await control.post(f"/jobs/{each.id}/retry", "nightly", json={}))
         assert (await ended(control, answers[-1].headers["location"])).done == 1
-        assert (await states(control, each))["1"] == State.WAITING
+        assert (await states(control, each))["1"] == ItemState.WAITING
         await control.context.database[KEYS].delete_one({"_id": "nightly"})  # as MongoDB does after a day
     assert len({answer.headers["location"] for answer in answers}) == 3
 
@@ -137,7 +137,7 @@ async def test_a_retry_that_breaks_off_is_the_same_when_it_is_sent_again(
     await end(control, job, _1="invalid")
     begin = Batches.begin
 
-    async def break_off(*given: Any, **more: Any) -> Batch:
+    async def break_off(*given: Any, **more: Any) -> ActionBatch:
         await begin(*given, **more)
         raise RuntimeError("it is killed here")
 
@@ -158,7 +158,7 @@ async def test_a_batch_of_a_controller_that_died_is_ended_by_another_and_does_no
     dead = Batches(database, jobs)
     monkeypatch.setattr(dead, "_work", lambda batch: None)
     which = ItemFilter(outcome="invalid")
-    batch = await dead.begin(Action.RETRY, job.id, 2, "Ann", now(), which=which)
+    batch = await dead.begin(BatchAction.RETRY, job.id, 2, "Ann", now(), which=which)
     await asyncio.sleep(0.005)
     await end(control, job, _3="invalid")  # after it was asked for
     await database["job_items"].update_one({"job": job.id, "key": "3"}, {"$set": {"updated_at": now()}})
@@ -179,7 +179,7 @@ async def test_a_batch_that_cannot_be_read_keeps_no_other_from_its_end(control: 
             await asyncio.sleep(0.05)
         dead = Batches(control.context.database, control.context.jobs)
         dead._work = lambda batch, **_: None  # type: ignore[method-assign]
-        batch = await dead.begin(Action.RETRY, job.id, 1, "Ann", now())
+        batch = await dead.begin(BatchAction.RETRY, job.id, 1, "Ann", now())
         await rows.update_one({"_id": batch.id}, {"$set": {"beat_at": long_ago}})
         assert (await ended(control, f"/batches/{batch.id}")).done == 1
 
@@ -303,7 +303,7 @@ async def test_nobody_waits_at_a_page_until_a_large_job_is_counted(
     await end(control, job, _1="gone")
     await jobs.ledger.jobs.update_one({"_id": job.id}, {"$set": {"count_due_at": now() - timedelta(days=1)}})
     seen = await jobs.report(job.id, wait=False)
-    assert seen.states == {State.WAITING: 5}, "what was counted before"
-    while (seen := await jobs.report(job.id, wait=False)).states == {State.WAITING: 5}:  # noqa: ASYNC110
+    assert seen.states == {ItemState.WAITING: 5}, "what was counted before"
+    while (seen := await jobs.report(job.id, wait=False)).states == {ItemState.WAITING: 5}:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    assert seen.states == {State.ACTIVE: 4, State.DONE: 1}
+    assert seen.states == {ItemState.ACTIVE: 4, ItemState.DONE: 1}

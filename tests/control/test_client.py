@@ -15,8 +15,8 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from harvester.client import connection, sending
-from harvester.client.access import Access, access_of
-from harvester.client.connection import Connection
+from harvester.client.access import ControllerAccess, access_of
+from harvester.client.connection import ControllerConnection
 from harvester.client.jobs import remote_jobs
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, JobConflict, ServiceError, StorageError, UnknownJob, UsageError
@@ -34,14 +34,14 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[Access]:
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[ControllerAccess]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
     try:
-        yield Access(f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}", TOKEN)
+        yield ControllerAccess(f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}", TOKEN)
     finally:
         await runner.cleanup()
 
@@ -49,7 +49,7 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 async def asked(handler: Handler, times: int = 1) -> Any:
     """What the last of so many requests comes to."""
     async with serving(handler) as access:
-        asking = Connection(access, Config())
+        asking = ControllerConnection(access, Config())
         try:
             for _ in range(times):
                 answer = await asking.ask("GET", "jobs/x", dict[str, int])
@@ -184,7 +184,7 @@ async def test_a_controller_that_stays_away_is_given_up(monkeypatch: pytest.Monk
         return web.json_response({"a": 1})
 
     async with serving(handler) as access:
-        asking = Connection(access, Config())
+        asking = ControllerConnection(access, Config())
         assert await asking.ask("GET", "jobs/x", dict[str, int]) == {"a": 1}
     with pytest.raises(ServiceError, match=f"The controller at {access.url} cannot be reached: "):
         await asking.ask("GET", "jobs/x", dict[str, int])
@@ -222,13 +222,13 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
         return web.json_response({"a": 1})
 
     async with serving(handler, tls) as access:
-        asking = Connection(access, Config())
+        asking = ControllerConnection(access, Config())
         with pytest.raises(ServiceError, match="SSL_CERT_FILE names the certificates that are trusted"):
             await asking.ask("GET", "jobs/x", dict[str, int])
         await asking.close()
         assert seen == []
         monkeypatch.setenv("SSL_CERT_FILE", certificate)
-        asking = Connection(access, Config())
+        asking = ControllerConnection(access, Config())
         assert await asking.ask("GET", "jobs/x", dict[str, int]) == {"a": 1}
         await asking.close()
 
@@ -247,7 +247,7 @@ def test_certificates_and_proxies_of_the_environment_that_are_none_are_named(
 ) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=said) as raised:
-        Connection(Access("https://harvester.example.org", TOKEN), Config())
+        ControllerConnection(ControllerAccess("https://harvester.example.org", TOKEN), Config())
     assert "w0rd" not in str(raised.value)
 
 
@@ -267,7 +267,7 @@ async def test_no_log_and_no_repr_shows_the_token(caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize("job", ["..", ".", ""])
 async def test_an_id_that_would_lead_elsewhere_is_no_job(job: str) -> None:
-    async with remote_jobs(Access("http://127.0.0.1:1", TOKEN), Config()) as jobs:
+    async with remote_jobs(ControllerAccess("http://127.0.0.1:1", TOKEN), Config()) as jobs:
         with pytest.raises(UnknownJob):
             await jobs.report(job)
         with pytest.raises(UnknownJob):
@@ -275,7 +275,7 @@ async def test_an_id_that_would_lead_elsewhere_is_no_job(job: str) -> None:
 
 
 async def test_what_is_too_long_for_an_address_is_refused_with_a_sentence() -> None:
-    async with remote_jobs(Access("http://127.0.0.1:9", TOKEN), Config()) as jobs:
+    async with remote_jobs(ControllerAccess("http://127.0.0.1:9", TOKEN), Config()) as jobs:
         for asking in (jobs.report("x" * 70_000), jobs.items("x", ItemFilter(text="x" * 70_000))):
             with pytest.raises(UsageError, match=r"too long\): give shorter arguments"):
                 await asking

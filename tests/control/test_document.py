@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from harvester.config import Config
 from harvester.control.app import PREFIX, create_app
-from harvester.control.context import Context
+from harvester.control.context import ControllerContext
 from harvester.control.tokens import Scope
 from tests.ports import free_port
 
@@ -98,7 +98,7 @@ class _Thread(threading.Thread):
         serving = asyncio.create_task(self.server.serve())
         while not self.server.started:  # noqa: ASYNC110  it tells nobody
             await asyncio.sleep(0.01)
-        context: Context = self._app.state.context
+        context: ControllerContext = self._app.state.context
         self.tokens.update({scope: (await context.tokens.add(f"a {scope}er", scope))[1] for scope in Scope})
         self.ready.set()
         await serving

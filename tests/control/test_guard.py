@@ -15,7 +15,7 @@ from harvester.control import limits
 from harvester.control.pages import guard
 from harvester.control.pages.guard import Guard
 from harvester.control.pages.login import Links, add_login
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.control.tokens import Scope
 from tests.control.serving import BASE, Controller
 
@@ -30,7 +30,7 @@ async def http(control: Controller) -> AsyncIterator[httpx2.AsyncClient]:
         return Response(str(len(await request.body())))
 
     app = Starlette(routes=[Route(UPLOAD, take, methods=["GET", "POST"])])
-    transport = httpx2.ASGITransport(Guard(app, Room(control.app)))
+    transport = httpx2.ASGITransport(Guard(app, PageContext(control.app)))
     async with httpx2.AsyncClient(transport=transport, base_url=BASE) as http:
         yield http
 
@@ -62,7 +62,7 @@ async def test_a_login_that_comes_too_slowly_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(limits, "STALL_S", 0.1)
     app = FastAPI()
-    add_login(app, Room(control.app), Links())
+    add_login(app, PageContext(control.app), Links())
 
     async def never() -> AsyncIterator[bytes]:
         yield b"token="

@@ -26,7 +26,7 @@ from harvester.control.metrics import (
 from harvester.control.tokens import Scope
 from harvester.frontier.admin import FrontierAdmin
 from harvester.items import Found
-from harvester.jobs.documents import Counted, Job, JobState, State
+from harvester.jobs.documents import Counted, ItemState, Job, JobState
 from harvester.jobs.ledger import Ledger
 from harvester.sites.breaker import SiteBreaker
 from harvester.stores import mongodb
@@ -136,7 +136,7 @@ def job_with(counts: list[Counted]) -> Job:
 
 
 def test_outcomes_of_a_job_take_a_bounded_number_of_series_and_lose_no_item() -> None:
-    counts = [Counted("page", State.FAILED, "", f"odd-{n}", n + 1) for n in range(3 * MOST_OUTCOMES)]
+    counts = [Counted("page", ItemState.FAILED, "", f"odd-{n}", n + 1) for n in range(3 * MOST_OUTCOMES)]
     observed = Observed({"mongodb": True}, jobs=[ObservedJob(job_with(counts), 0, 0.0)])
     (items,) = (family for family in families(observed) if family.name == "harvester_job_items")
     assert len(items.samples) == MOST_OUTCOMES + 1

@@ -15,10 +15,10 @@ from harvester.config import Config
 from harvester.control import connections, limits
 from harvester.control.app import PREFIX
 from harvester.control.auth import COOKIE, cookie_of
-from harvester.control.connections import Connection
+from harvester.control.connections import TimedConnection
 from harvester.control.limits import origin_asked, origin_of
 from harvester.control.pages.login import Links, add_login
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.control.tokens import Scope
 from tests.control.serving import Controller, controller
 
@@ -102,7 +102,7 @@ async def test_a_page_of_another_port_opens_no_socket(
 
 
 async def test_a_picture_in_a_page_logs_nobody_out(control: Controller, cookie: dict[str, str]) -> None:
-    add_login(control.app, Room(control.app), Links())
+    add_login(control.app, PageContext(control.app), Links())
     assert "set-cookie" not in (await control.http.get("/logout", headers=cookie)).headers
     answer = await control.http.post("/logout", headers=cookie | {"Origin": HERE})
     assert COOKIE in answer.headers["set-cookie"]
@@ -168,7 +168,7 @@ async def serving(app: Callable[..., Any]) -> AsyncIterator[int]:
     """The port of a server with the controller's connections."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         options = uvicorn.Config(
-            app, http=Connection, interface="asgi3", lifespan="off", log_config=None, timeout_graceful_shutdown=1
+            app, http=TimedConnection, interface="asgi3", lifespan="off", log_config=None, timeout_graceful_shutdown=1
         )
         server = uvicorn.Server(options)
         running = asyncio.create_task(server.serve([bound]))

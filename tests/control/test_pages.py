@@ -25,14 +25,14 @@ from harvester.control.services.sites import SiteChange, Sites
 from harvester.control.services.watching import Watching
 from harvester.control.tokens import Scope, Tokens
 from harvester.frontier.store import Frontier
-from harvester.jobs.documents import Job, JobState, State
+from harvester.jobs.documents import ItemState, Job, JobState
+from harvester.jobs.job_opener import give_items, open_job_of
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import MOST_SEARCHED
-from harvester.jobs.opening import give_items, open_job_of
+from harvester.jobs.recurring import Standing
 from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import NewSchedule, Schedules
 from harvester.jobs.service import JobService, by_state
-from harvester.jobs.watched import Standing
 from harvester.project import load_spider
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, person, seed, service_of
 from tests.control.services.test_dead_letters import bury
@@ -282,13 +282,13 @@ async def test_a_group_is_retried_and_never_more_than_the_number_that_was_shown(
     await page.get_by_role("button", name="Retry 5 items with blocked").click()
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("5 items with the outcome blocked: waiting again")
-    more = {"$set": {"state": State.FAILED, "outcome": "blocked", "updated_at": service.ledger.now()}}
+    more = {"$set": {"state": ItemState.FAILED, "outcome": "blocked", "updated_at": service.ledger.now()}}
     await service.ledger.items.update_many({"job": job.id, "key": {"$in": keys[9:20]}}, more)
     await dialog.get_by_role("button", name="Retry 5").click()
     begun = page.get_by_role("region", name="Outcomes").get_by_role("table").nth(1)
     await expect(begun.get_by_role("row").nth(1)).to_contain_text("done")
     await service.ledger.counting.count(job.id)
-    assert by_state(await service.job(job.id)) == {State.FAILED: 4 + 11, State.WAITING: 10 + 5}
+    assert by_state(await service.job(job.id)) == {ItemState.FAILED: 4 + 11, ItemState.WAITING: 10 + 5}
 
 
 async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
@@ -351,7 +351,7 @@ async def test_what_a_job_is_and_its_counts_move_on_a_page_that_nobody_touches(
     await expect(states.get_by_role("img")).to_have_attribute(
         "aria-label", "waiting 10, active 0, done 0, failed 0, skipped 0"
     )
-    done = {"$set": {"state": State.DONE, "outcome": "ok"}}
+    done = {"$set": {"state": ItemState.DONE, "outcome": "ok"}}
     await service.ledger.items.update_many({"job": job.id, "key": {"$in": ["40", "41", "42"]}}, done)
     await expect(states.get_by_role("img")).to_have_attribute(
         "aria-label", "waiting 7, active 0, done 3, failed 0, skipped 0"
@@ -441,7 +441,7 @@ async def test_items_are_pasted_and_lines_that_cannot_be_used_are_named(seen: Se
     await expect(answer).to_contain_text("2 items accepted, 1 line left out.")
     await expect(answer).to_contain_text("'none' is no number of a parcel")
     [job] = [each for each in await service.jobs() if each.name == "from the page"]
-    assert by_state(job) == {State.WAITING: 2}
+    assert by_state(job) == {ItemState.WAITING: 2}
 
 
 async def test_what_is_pasted_may_be_a_table(seen: Seen, service: JobService) -> None:
@@ -484,7 +484,7 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
         await expect(page.get_by_text(f"{name} is here")).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/parcels-*")
-    assert by_state((await service.jobs(most=1))[0]) == {State.WAITING: 3}
+    assert by_state((await service.jobs(most=1))[0]) == {ItemState.WAITING: 3}
 
 
 async def test_a_file_that_cannot_be_read_is_named_as_whoever_uploads_it_knows_it(seen: Seen, tmp_path: Path) -> None:
@@ -710,7 +710,7 @@ async def standing_job(service: JobService, *keys: str) -> Job:
 
 
 async def fail(service: JobService, job: Job, *keys: str, **fields: Any) -> None:
-    failed = {"state": State.FAILED, "failures": 10, "reason": "HTTP 500", **fields}
+    failed = {"state": ItemState.FAILED, "failures": 10, "reason": "HTTP 500", **fields}
     await service.ledger.items.update_many({"job": job.id, "key": {"$in": list(keys)}}, {"$set": failed})
 
 

@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import WebSocket
 from pymongo import MongoClient
 
-from harvester.jobs.documents import State
+from harvester.jobs.documents import ItemState
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, seed, service_of
 
 OPENED = 500
@@ -96,7 +96,7 @@ async def test_a_page_that_is_left_open_does_not_grow(room: ControlRoom) -> None
             await asyncio.sleep(min(60, OPEN_S / 10))
             server, page, before = memory_mb(room), await heap_mb(person), received
             for second in range(int(OPEN_S)):
-                done = {"$set": {"state": State.DONE, "outcome": "ok" if second % 2 else "unchanged"}}
+                done = {"$set": {"state": ItemState.DONE, "outcome": "ok" if second % 2 else "unchanged"}}
                 await service.ledger.items.update_one({"job": job.id, "key": str(second % 5000)}, done)
                 await asyncio.sleep(1)
             grown, page_grown = memory_mb(room) - server, await heap_mb(person) - page

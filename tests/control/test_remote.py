@@ -14,8 +14,8 @@ import pytest
 from pymongo import AsyncMongoClient
 from pymongo.database import Database
 
-from harvester.client.access import Access
-from harvester.client.connection import Connection
+from harvester.client.access import ControllerAccess
+from harvester.client.connection import ControllerConnection
 from harvester.client.rows import RemoteRows
 from harvester.config import Config
 from harvester.control.tokens import Scope, Tokens
@@ -118,8 +118,8 @@ async def test_the_manifest_is_read_though_an_item_has_very_many_records(
     provenance = {"url": PAGE.url, "fetched_at": PAGE.fetched_at, "spider": "parcels", "item": f"{job}:parcel:1"}
     keys = [f"{number:06} {'x' * 1000}" for number in range(60_000)]  # as many bytes as a million of usual ones
     mongodb["posts"].insert_many([{"_id": key, "provenance": provenance} for key in keys])
-    access = Access(BASE, control.tokens[Scope.READ])
-    connection = Connection(access, Config(), httpx2.ASGITransport(control.app))
+    access = ControllerAccess(BASE, control.tokens[Scope.READ])
+    connection = ControllerConnection(access, Config(), httpx2.ASGITransport(control.app))
     [row] = [row async for row in RemoteRows(connection, f"jobs/{job}/rows").manifest()]
     assert sorted(row["records"]["posts"]) == keys
     await connection.close()

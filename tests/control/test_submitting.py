@@ -156,7 +156,7 @@ async def test_a_key_whose_controller_died_is_taken_over(control: Controller, mo
         raise RuntimeError("killed here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(idempotency.Keys, "once", lambda self, *rest: look(*rest))
+        patched.setattr(idempotency.IdempotencyKeys, "once", lambda self, *rest: look(*rest))
         with pytest.raises(RuntimeError):
             await control.post("/jobs", "k", json=BODY)
     assert (await control.context.keys._hold("k", fingerprint, "another, that dies"))["answer"] is None

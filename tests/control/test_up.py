@@ -98,30 +98,32 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, variables: dic
 
 async def test_one_signal_is_passed_on_to_the_workers_once(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     drained: list[str] = []
-    monkeypatch.setattr(up.Workers, "drain", lambda _: drained.append("once"))
+    monkeypatch.setattr(up.WorkerSession, "drain", lambda _: drained.append("once"))
     serving = asyncio.create_task(asyncio.Event().wait())
     told = partial(os.kill, os.getpid(), signal.SIGTERM)
-    assert await up._until_told(config, up.Wanted(workers=0), serving, drained.append, told) == 0  # type: ignore[arg-type]
+    assert await up._until_told(config, up.UpOptions(workers=0), serving, drained.append, told) == 0  # type: ignore[arg-type]
     serving.cancel()
     assert drained == ["once"]
 
 
 @pytest.fixture
-def program(tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], up.Workers]:
+def program(tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], up.WorkerSession]:
     """Workers that are a program of the shell."""
 
-    def made(text: str) -> up.Workers:
+    def made(text: str) -> up.WorkerSession:
         path = tmp_path / "program"
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
         monkeypatch.setattr(sys, "executable", str(path))
         config.state_dir.mkdir(exist_ok=True)
-        return up.Workers(config, 1, print)
+        return up.WorkerSession(config, 1, print)
 
     return made
 
 
-async def test_workers_that_are_being_started_when_it_ends_are_ended(program: Callable[[str], up.Workers]) -> None:
+async def test_workers_that_are_being_started_when_it_ends_are_ended(
+    program: Callable[[str], up.WorkerSession],
+) -> None:
     workers = program("exec sleep 1000")
     keeping = asyncio.create_task(workers.keep())
     while not workers.log.exists():  # noqa: ASYNC110  the process is begun in the same turn
@@ -131,7 +133,7 @@ async def test_workers_that_are_being_started_when_it_ends_are_ended(program: Ca
 
 
 async def test_the_log_of_workers_is_bounded_while_they_run(
-    program: Callable[[str], up.Workers], monkeypatch: pytest.MonkeyPatch
+    program: Callable[[str], up.WorkerSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(up, "MOST_LOG_BYTES", 1000)
     monkeypatch.setattr(up, "LOG_LOOK_S", 0.01)
@@ -146,7 +148,7 @@ async def test_the_log_of_workers_is_bounded_while_they_run(
     await keeping
 
 
-async def test_of_a_log_of_any_length_its_end_is_shown(program: Callable[[str], up.Workers]) -> None:
+async def test_of_a_log_of_any_length_its_end_is_shown(program: Callable[[str], up.WorkerSession]) -> None:
     workers = program("")
     workers.log.write_bytes(b"x" * 1_000_000 + b"\nthe end\n")
     words = workers._last_words()
@@ -165,7 +167,7 @@ async def test_workers_that_cannot_be_started_are_tried_again_and_that_is_said(
         if len(said) == 2:
             workers.drain()
 
-    workers = up.Workers(config, 1, say)
+    workers = up.WorkerSession(config, 1, say)
     assert await asyncio.wait_for(workers.keep(), 60) == 1
     assert {"The workers cannot be started" in words for words in said} == {True}
 

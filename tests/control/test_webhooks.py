@@ -16,7 +16,7 @@ from pymongo.database import Database
 from harvester.config import Config
 from harvester.control import webhook_sender
 from harvester.control.tokens import Scope
-from harvester.control.webhook_sender import WebhookSender, sending
+from harvester.control.webhook_sender import JobWebhookSender, sending
 from harvester.control.webhooks import Webhooks, keys_of, secrets_of
 from harvester.exceptions import StorageError, UnknownJob, UnknownWebhook, UsageError
 from harvester.jobs.documents import Job
@@ -158,7 +158,7 @@ async def test_a_job_that_goes_on_before_anybody_was_told_is_told_when_it_stops_
         receiver.secret = (await Webhooks(jobs).add(receiver.url)).secret
         await jobs.pause(job.id)
         await jobs.resume(job.id)
-        assert await WebhookSender(jobs).distribute() == 1
+        assert await JobWebhookSender(jobs).distribute() == 1
         assert waiting(mongodb) == []
         await jobs.pause(job.id)
         async with sending(jobs):
@@ -172,7 +172,7 @@ async def test_what_was_taken_by_a_sender_that_was_killed_is_sent_by_another(
     async with Receiver() as receiver:
         receiver.secret = (await Webhooks(jobs).add(receiver.url)).secret
         await jobs.pause(job.id)
-        await WebhookSender(jobs).distribute()
+        await JobWebhookSender(jobs).distribute()
         until = datetime.now(UTC) + timedelta(seconds=0.3)
         mongodb["webhook_deliveries"].update_one({}, {"$set": {"due_at": until}})
         async with sending(jobs):
@@ -309,7 +309,7 @@ async def test_one_that_is_removed_is_told_nothing_more(jobs: JobService, mongod
         webhooks = Webhooks(jobs)
         added = await webhooks.add(receiver.url)
         await jobs.pause(job.id)
-        await WebhookSender(jobs).distribute()
+        await JobWebhookSender(jobs).distribute()
         assert len(waiting(mongodb)) == 1
         await webhooks.remove(added.webhook.id)
         assert waiting(mongodb) == []

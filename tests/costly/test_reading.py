@@ -9,7 +9,7 @@ import pytest
 from harvester.bounded.process import BoundedProcess, Bounds
 from harvester.exceptions import ParseError, TooCostlyError
 from harvester.items import Provenance
-from harvester.parsers.web.endpoint import MAX_ROWS, Wanted, read_rows, read_whole
+from harvester.parsers.web.endpoint import MAX_ROWS, EndpointDeclaration, read_rows, read_whole
 from harvester.parsers.web.feed import feeds_of_page, parse_feed
 from harvester.parsers.web.weight import count_elements
 from tests.costly.bodies import ENDPOINTS, FEEDS, PAGES, rss
@@ -34,7 +34,7 @@ def feed(process: BoundedProcess, name: str) -> Any:
 
 def endpoint(process: BoundedProcess, name: str) -> Any:
     body = ENDPOINTS[name]
-    wanted = Wanted(**body.declared)
+    wanted = EndpointDeclaration(**body.declared)
     if wanted.rows:
         return process.call(BOUNDS, read_rows, body.make(), body.kind, wanted, "")
     return process.call(BOUNDS, read_whole, body.make(), body.kind, wanted)
@@ -61,12 +61,12 @@ def test_a_feed_that_costs_too_much_is_ended(process: BoundedProcess, name: str)
 def test_an_answer_that_costs_too_much_is_ended(process: BoundedProcess, name: str) -> None:
     with pytest.raises(TooCostlyError, match=r"MB of memory|seconds of computing"):
         endpoint(process, name)
-    assert process.call(BOUNDS, read_rows, b"[1]", "", Wanted("@"), "").rows[0].text == b"1"
+    assert process.call(BOUNDS, read_rows, b"[1]", "", EndpointDeclaration("@"), "").rows[0].text == b"1"
 
 
 def test_more_rows_than_are_read_are_told() -> None:
     with pytest.raises(Exception, match=f"at most {MAX_ROWS:,} of an answer are read") as refused:
-        read_rows(b"[" + b",".join([b"1"] * (MAX_ROWS + 1)) + b"]", "", Wanted("@"), "")
+        read_rows(b"[" + b",".join([b"1"] * (MAX_ROWS + 1)) + b"]", "", EndpointDeclaration("@"), "")
     assert getattr(refused.value, "outcome", "") == "invalid"
 
 
@@ -79,4 +79,4 @@ def test_a_page_that_costs_too_much_is_ended(process: BoundedProcess, name: str)
 
 def test_what_a_parser_refuses_is_refused_as_before(process: BoundedProcess) -> None:
     with pytest.raises(ParseError, match="no JSON"):
-        process.call(BOUNDS, read_rows, b"<html>", "", Wanted("@"), "")
+        process.call(BOUNDS, read_rows, b"<html>", "", EndpointDeclaration("@"), "")

@@ -13,7 +13,7 @@ from harvester.parsers.counties import beacon, iasworld, vgsi
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.drift import Signature
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "county")
@@ -277,7 +277,7 @@ def page_of(platform: str, lot: Lot, beside: Lot, kind: str = "") -> bytes:
     return f"<!DOCTYPE html><html><head><title>County</title></head><body>{inner}</body></html>".encode()
 
 
-def read(platform: str, body: bytes, asked: str) -> tuple[Signature, Rows]:
+def read(platform: str, body: bytes, asked: str) -> tuple[Signature, PageRows]:
     """What the spider reads of it. Raises ParseError."""
     if platform == "vgsi":
         card = vgsi.parse_card(body)

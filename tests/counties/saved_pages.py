@@ -22,7 +22,7 @@ from harvester.parsers.counties import eagleweb, esearch, iasworld, pacs
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.saved import read_page, read_unchecked
 from harvester.parsers.counties.sections import ParcelPage, records_of
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 
 PAGES = Path(__file__).parent / "pages"
 RECORDS = PAGES / "records.json"
@@ -30,7 +30,7 @@ KINDS = ("valid", "no_results", "too_many", "maintenance", "session_expired", "b
 SOURCE = Source("us-mi-made-up", "26001")
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
 NO_RESULTS, TOO_MANY = "no_results", "too_many"
-Made = Rows | ParcelPage | str | None
+Made = PageRows | ParcelPage | str | None
 """What a parser makes of a page: records, what they are made of, an outcome; None: it speaks of no parcel."""
 Reader = Callable[[bytes, str], Made]
 
@@ -66,7 +66,7 @@ def made_of(page: Saved) -> tuple[str, str, list[CountyRecord]]:
     except (PageFailed, ParseError) as error:
         verdict = classify_page(response, error)
         return verdict.outcome, verdict.reason, []
-    if isinstance(made, Rows):
+    if isinstance(made, PageRows):
         assert not made.rejects
         return "ok", "", made.records
     return made or NO_RESULTS, "", []
@@ -82,7 +82,7 @@ def shown(records: list[CountyRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(read: Rows) -> Made:
+def _rows(read: PageRows) -> Made:
     if read.goes_on:
         return TOO_MANY
     return read if read.number else None
@@ -116,7 +116,7 @@ def _esearch(body: bytes, url: str) -> Made:
 
 def _iasworld(body: bytes, url: str) -> Made:
     found = iasworld.read_answer(body, url)
-    assert not isinstance(found, iasworld.Results)
+    assert not isinstance(found, iasworld.IasWorldResults)
     return found.page if isinstance(found, iasworld.First) else found
 
 

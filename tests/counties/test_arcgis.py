@@ -15,7 +15,7 @@ from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties import arcgis
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.table import MOST_ROWS, Rows
+from harvester.parsers.counties.table import MOST_ROWS, PageRows
 
 PAGES = Path(__file__).parent / "pages"
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "arcgis")
@@ -29,11 +29,11 @@ def page(*rows: dict[str, Any], **more: Any) -> bytes:
     return json.dumps({"fields": fields, "features": [{"attributes": row} for row in rows], **more}).encode()
 
 
-def read(*rows: dict[str, Any], column: str = "", **more: Any) -> Rows:
+def read(*rows: dict[str, Any], column: str = "", **more: Any) -> PageRows:
     return arcgis.parse_page(page(*rows, **more), Source("us-mi-kent", "26081", column), SEEN)
 
 
-def of_kind(found: Rows, kind: type[Record]) -> list[Any]:
+def of_kind(found: PageRows, kind: type[Record]) -> list[Any]:
     return [record for record in found.records if isinstance(record, kind)]
 
 

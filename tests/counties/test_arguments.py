@@ -7,10 +7,10 @@ from scrapy import Request
 
 from harvester.config import Config
 from harvester.exceptions import ParseError, UsageError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.jobs.documents import Job, JobItem
 from harvester.jobs.ledger import now
-from harvester.parsers.counties.columns import Column, Source
+from harvester.parsers.counties.columns import CountyColumn, Source
 from harvester.parsers.counties.table import Layout
 from harvester.spiders.counties.arcgis import ArcgisSpider
 from harvester.spiders.counties.arguments import PropertyArguments
@@ -201,7 +201,7 @@ def test_an_item_of_a_jurisdiction_that_is_in_the_registry_no_more_fails_with_a_
     assert isinstance(asked, Request)
     assert asked.url == "https://gis.example/arcgis/rest/services/Parcels/MapServer/0?f=json"
     (said,) = spider.requests_of([JobItem("i2", "j2", "parcel", "1", {}, 0, 1, "")])
-    assert isinstance(said, Said)
+    assert isinstance(said, ItemResult)
     assert (said.item_id, said.state, said.outcome) == ("i2", "failed", "unknown_site")
     assert "no property records of that name" in said.reason
 
@@ -216,28 +216,28 @@ def test_a_staged_line_is_read_with_the_entry_of_its_jurisdiction() -> None:
         ArcgisSpider.read_staged("property", "us-mi-gone 1", raw, SEEN)
 
 
-def layout(*columns: Column, parcel_id_field: str) -> Layout:
+def layout(*columns: CountyColumn, parcel_id_field: str) -> Layout:
     return Layout(columns, Source(SITE, "26001", parcel_id_field))
 
 
 def test_numbers_are_quoted_as_their_column_wants_it() -> None:
     parcels = [["a", "007"], ["b", "O'HARA"]]
-    text = matching(layout(Column("PIN"), parcel_id_field="PIN"), parcels)
+    text = matching(layout(CountyColumn("PIN"), parcel_id_field="PIN"), parcels)
     assert text.condition == "PIN IN ('007','O''HARA')"
-    number = matching(layout(Column("PIN", is_number=True), parcel_id_field="PIN"), parcels)
+    number = matching(layout(CountyColumn("PIN", is_number=True), parcel_id_field="PIN"), parcels)
     assert (number.condition, number.asked, number.impossible) == ("PIN IN (7)", [["a", "7"]], [["b", "O'HARA"]])
-    two = layout(Column("SWIS"), Column("KEY"), parcel_id_field="SWIS + KEY")
+    two = layout(CountyColumn("SWIS"), CountyColumn("KEY"), parcel_id_field="SWIS + KEY")
     both = matching(two, [["a", "0101 1.-2 3"], ["b", "0101"]])
     assert both.condition == "((SWIS = '0101') AND (KEY = '1.-2 3'))"
     assert both.impossible == [["b", "0101"]]
-    padded = matching(layout(Column("PIN"), parcel_id_field="PIN"), [["a", "7"]], padded=True)
+    padded = matching(layout(CountyColumn("PIN"), parcel_id_field="PIN"), [["a", "7"]], padded=True)
     assert padded.condition == "(PIN LIKE '7 %' OR PIN LIKE '% 7')"
     assert all_of("", "A = 1") == "A = 1"
     assert all_of("A = 1", "B = 2 OR C = 3") == "(A = 1) AND (B = 2 OR C = 3)"
 
 
 def test_a_number_of_thousands_of_digits_is_no_parcel_and_spoils_no_other() -> None:
-    numbers = layout(Column("PIN", is_number=True), parcel_id_field="PIN")
+    numbers = layout(CountyColumn("PIN", is_number=True), parcel_id_field="PIN")
     found = matching(numbers, [["a", "9" * 5_000], ["b", "7"]])
     assert (found.condition, found.asked) == ("PIN IN (7)", [["b", "7"]])
     assert [item for item, _ in found.impossible] == ["a"]

@@ -13,7 +13,7 @@ from harvester.parsers.counties import arcgis, contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.guesses import guess
 from harvester.parsers.counties.sections import ParcelPage, Section, parse_staged, records_of
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.sites.property import Platform
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
@@ -22,18 +22,18 @@ SITUS = Section("Parcel", [("Situs Address", ["1 ELM ST"])])
 VALUES = Section("2025 Values", [("Total Value", ["$5,000"])])
 
 
-def of_page(*sections: Section, platform: str = "iasworld") -> Rows:
+def of_page(*sections: Section, platform: str = "iasworld") -> PageRows:
     return records_of(ParcelPage("7", 0, list(sections)), Source("us-xx-made-up", "26001", platform=platform), SEEN)
 
 
-def of_row(**attributes: Any) -> Rows:
+def of_row(**attributes: Any) -> PageRows:
     body = json.dumps({"features": [{"attributes": {"PIN": "7", **attributes}}]}).encode()
     found = arcgis.parse_page(body, Source("us-xx-made-up", "26001"), SEEN)
     contract.check(found, "arcgis")
     return found
 
 
-def parcel_of(found: Rows) -> Property:
+def parcel_of(found: PageRows) -> Property:
     return next(record for record in found.records if isinstance(record, Property))
 
 

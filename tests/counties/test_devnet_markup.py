@@ -11,7 +11,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.parsers.counties import devnet
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import LineKind, line_kinds
 from harvester.parsers.counties.sections import records_of
 
 URL = "https://madeup.devnetwedge.com/parcel/view/5408656100000/2025"
@@ -109,14 +109,17 @@ def test_an_address_of_its_own_is_not_mixed_with_that_among_the_owners() -> None
 @pytest.mark.parametrize(
     ("lines", "kinds"),
     [
-        (["DOE JOHN", "100 N BROADWAY", "ADA, PA, 17699"], [Line.NAME, Line.MAILING, Line.MAILING]),
-        (["DOE JOHN", "100 ACRE WOOD LLC", "ADA, PA 17699"], [Line.NAME, Line.NAME, Line.MAILING]),
-        (["DOE JOHN", "1200 MAIN STREET PARTNERSHIP", "ADA, PA 17699"], [Line.NAME, Line.NAME, Line.MAILING]),
-        (["DOE JOHN", "12 OAK ST,"], [Line.NAME, Line.MAILING]),
-        (["100 N BROADWAY", "ADA, PA 17699"], [Line.NAME, Line.MAILING]),
+        (["DOE JOHN", "100 N BROADWAY", "ADA, PA, 17699"], [LineKind.NAME, LineKind.MAILING, LineKind.MAILING]),
+        (["DOE JOHN", "100 ACRE WOOD LLC", "ADA, PA 17699"], [LineKind.NAME, LineKind.NAME, LineKind.MAILING]),
+        (
+            ["DOE JOHN", "1200 MAIN STREET PARTNERSHIP", "ADA, PA 17699"],
+            [LineKind.NAME, LineKind.NAME, LineKind.MAILING],
+        ),
+        (["DOE JOHN", "12 OAK ST,"], [LineKind.NAME, LineKind.MAILING]),
+        (["100 N BROADWAY", "ADA, PA 17699"], [LineKind.NAME, LineKind.MAILING]),
     ],
 )
-def test_a_house_above_its_city_is_no_owner(lines: list[str], kinds: list[Line]) -> None:
+def test_a_house_above_its_city_is_no_owner(lines: list[str], kinds: list[LineKind]) -> None:
     assert line_kinds(lines) == kinds
 
 

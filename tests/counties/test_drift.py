@@ -24,10 +24,10 @@ from harvester.parsers.counties import (
     vgsi,
 )
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.drift import LEARNT, Pages, Signature, Table, difference, signature_of
+from harvester.parsers.counties.drift import LEARNT, KnownTable, Pages, Signature, difference, signature_of
 from harvester.parsers.counties.saved import read_page
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
 from harvester.sites.property import Platform
 from harvester.spiders.counties.witness import Doubt, Witnesses
@@ -47,7 +47,7 @@ PARCELS = 60
 """That are read before the site changes."""
 KEPT = 4 * PARCELS
 """Pages of a site that are read once: its parcels are asked for in each test, as they were and as they are then."""
-Card = Callable[[str, Changes], tuple[Signature, Rows]]
+Card = Callable[[str, Changes], tuple[Signature, PageRows]]
 
 
 crawler = cache(get_crawler)
@@ -116,7 +116,7 @@ def town() -> Site:
     cards = {str(pid): card_of(parcel).decode() for pid, parcel in VisionTown(2 * PARCELS).parcels.items()}
 
     @lru_cache(KEPT)
-    def read(page: bytes) -> tuple[Signature, Rows]:
+    def read(page: bytes) -> tuple[Signature, PageRows]:
         found = vgsi.parse_card(page)
         return vgsi.signature(found), read_card(found, SOURCE, SEEN)
 
@@ -139,7 +139,7 @@ def county_of(
     pages = {number: page if isinstance(page, str) else page.decode() for number, page in county.items()}
 
     @lru_cache(KEPT)
-    def card(page: bytes, parcel_id: str) -> tuple[Signature, Rows]:
+    def card(page: bytes, parcel_id: str) -> tuple[Signature, PageRows]:
         found = read(page, parcel_id)
         if found is None:
             raise ParseError("its page says nothing of it")
@@ -327,7 +327,7 @@ def test_what_is_gone_and_what_is_instead_is_said_and_no_more_than_a_few() -> No
 # Tables -----------------------------------------------------------------------------------------------------------
 
 
-def read_table(table: CountyTable, offset: int = 0) -> Rows:
+def read_table(table: CountyTable, offset: int = 0) -> PageRows:
     """A page of 50 rows."""
     if isinstance(table, ArcgisTable):
         asked = f"where=1%3D1&outFields=*&orderByFields=OBJECTID&resultOffset={offset}&resultRecordCount=50"
@@ -348,7 +348,7 @@ def read_table(table: CountyTable, offset: int = 0) -> Rows:
 def test_a_table_that_changes_its_columns_is_noticed_at_its_next_page(
     platform: type[CountyTable], changes: Changes, said: str
 ) -> None:
-    table, look = platform(County(150)), Table()
+    table, look = platform(County(150)), KnownTable()
     for offset in (0, 50):
         assert look.check(read_table(table, offset).columns) == []
     table.change(changes)
@@ -361,7 +361,7 @@ def test_a_table_that_changes_its_columns_is_noticed_at_its_next_page(
 def test_columns_that_change_places_with_their_labels_or_are_added_lead_to_the_same_records(
     platform: type[CountyTable],
 ) -> None:
-    table, look = platform(County(100)), Table()
+    table, look = platform(County(100)), KnownTable()
     before = read_table(table, 50)
     assert look.check(read_table(table).columns) == look.check(before.columns) == []
     moved = dict(reversed(table.columns.items())) | {"EXTRA": "String"}
@@ -370,7 +370,7 @@ def test_columns_that_change_places_with_their_labels_or_are_added_lead_to_the_s
     assert look.check(now.columns) == ["EXTRA"]
     assert look.check(now.columns) == [], "it is told once"
 
-    def plain(rows: Rows) -> list[Any]:
+    def plain(rows: PageRows) -> list[Any]:
         others = [
             {"others": each.others | {"EXTRA": "x"}} if isinstance(each, Property) else {} for each in rows.records
         ]
@@ -382,9 +382,9 @@ def test_columns_that_change_places_with_their_labels_or_are_added_lead_to_the_s
 def test_pages_of_vacant_lots_and_of_few_rows_are_no_change() -> None:
     """Zeros and blanks are no values of another kind; nor is a word in a column that had few."""
     columns, source = ["PIN", "YEARBUILT", "MARKETVALUE", "OWNER"], SOURCE._replace(parcel_id_field="PIN")
-    look = Table()
+    look = KnownTable()
 
-    def page(*values: Any, rows: int = 30) -> Rows:
+    def page(*values: Any, rows: int = 30) -> PageRows:
         return socrata.parse_page(
             json.dumps([dict(zip(columns, (str(n), *values), strict=True)) for n in range(rows)]).encode(),
             json.dumps(columns).encode(),

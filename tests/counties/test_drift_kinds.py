@@ -24,12 +24,12 @@ from harvester.exceptions import ParseError
 from harvester.items.property import CountyRecord
 from harvester.meta import JOB
 from harvester.parsers.counties import arcgis
-from harvester.parsers.counties.drift import MAX_CONTROLS, MAX_UNPROVEN, Known, Signature, Table
+from harvester.parsers.counties.drift import MAX_CONTROLS, MAX_UNPROVEN, KnownCard, KnownTable, Signature
 from harvester.parsers.counties.facts import facts_of
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties import controls
 from harvester.spiders.counties.controls import COLLECTION, OLD, ControlStore
-from harvester.spiders.counties.witness import STORED_IN_DOUBT, Kept, Witnesses
+from harvester.spiders.counties.witness import STORED_IN_DOUBT, ControlParcelStore, Witnesses
 from tests.counties.drifting_pages import COUNTY, KINDS, PAGES, SEEN, Lot, kinds, lots, page_of, read
 from tests.sandbox.county import County
 from tests.sandbox.county_tables import LAYER, ArcgisTable
@@ -42,7 +42,7 @@ MOST_MISREAD = 10
 
 
 @lru_cache(4096)
-def page(platform: str, at: int, kind: str) -> tuple[Signature, Rows] | str:
+def page(platform: str, at: int, kind: str) -> tuple[Signature, PageRows] | str:
     """What is read of a parcel's page, or why nothing is."""
     county = county_of()
     try:
@@ -60,7 +60,13 @@ class Run:
     """A job in a process, whose site changes after so many answers."""
 
     def __init__(
-        self, platform: str, kind: str, begins: int, seed: int = 1, kept: Kept | None = None, county: str = ""
+        self,
+        platform: str,
+        kind: str,
+        begins: int,
+        seed: int = 1,
+        kept: ControlParcelStore | None = None,
+        county: str = "",
     ) -> None:
         self.platform, self.kind, self.begins = platform, kind, begins
         self.stored: dict[str, Sequence[CountyRecord]] = {}
@@ -79,11 +85,11 @@ class Run:
                 if more := self._take(number, doubt, answer):
                     waiting.appendleft(more)
 
-    def _answer(self, number: str) -> tuple[Signature, Rows] | str:
+    def _answer(self, number: str) -> tuple[Signature, PageRows] | str:
         self.asked += 1
         return page(self.platform, self._places[number], self.kind if self.asked > self.begins else self._before)
 
-    def _take(self, number: str, doubt: list[Any] | None, answer: tuple[Signature, Rows] | str) -> Any:
+    def _take(self, number: str, doubt: list[Any] | None, answer: tuple[Signature, PageRows] | str) -> Any:
         if isinstance(answer, str):
             self.misread.append(answer)
             return None
@@ -146,13 +152,13 @@ class Memory:
     """Keeps control parcels as MongoDB would."""
 
     def __init__(self, *, is_old: bool = False) -> None:
-        self.known: list[Known] = []
+        self.known: list[KnownCard] = []
         self.is_old = is_old
 
-    def load(self, jurisdiction: str) -> list[Known]:
+    def load(self, jurisdiction: str) -> list[KnownCard]:
         return self.known
 
-    def save(self, jurisdiction: str, known: Sequence[Known]) -> None:
+    def save(self, jurisdiction: str, known: Sequence[KnownCard]) -> None:
         self.known = [each._replace(facts={}, is_old=self.is_old) for each in known]
 
 
@@ -189,7 +195,7 @@ def test_control_parcels_are_kept_for_the_same_parsers_until_the_entry_says_that
 ) -> None:
     config = Config(mongodb_uri=SecretStr(mongodb_uri), database=mongodb.name)
     store, place = ControlStore(config), "us-oh-franklin"
-    known = Known.of("1-2", Signature(["Owner"]), {"owner_names": "SPECIMEN LENA"})
+    known = KnownCard.of("1-2", Signature(["Owner"]), {"owner_names": "SPECIMEN LENA"})
     assert store.load(place) == []
     store.save(place, [known])
     assert store.load(place) == [known._replace(facts={})]
@@ -222,9 +228,9 @@ TABLE_CHANGES: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", TABLE_CHANGES)
 def test_a_table_whose_values_change_their_meaning_is_noticed_at_its_next_page(kind: str) -> None:
-    table, look = ArcgisTable(County(3 * ROWS)), Table()
+    table, look = ArcgisTable(County(3 * ROWS)), KnownTable()
 
-    def rows_at(offset: int) -> Rows:
+    def rows_at(offset: int) -> PageRows:
         asked = f"where=1%3D1&outFields=*&orderByFields=OBJECTID&resultOffset={offset}&resultRecordCount={ROWS}"
         return arcgis.parse_page(table.well(f"{LAYER}/query?{asked}").body, COUNTY, SEEN)
 
@@ -237,7 +243,7 @@ def test_a_table_whose_values_change_their_meaning_is_noticed_at_its_next_page(k
 
 
 def test_what_most_rows_of_a_table_have_from_the_start_is_no_change() -> None:
-    table, look = ArcgisTable(County(3 * ROWS)), Table()
+    table, look = ArcgisTable(County(3 * ROWS)), KnownTable()
     table.fill(table.columns, [row | {"SALE_PRICE": 0, "OWNER1": "COUNTY"} for row in table.select("*", "1=1")])
     for at in range(3):
         asked = f"where=1%3D1&outFields=*&orderByFields=OBJECTID&resultOffset={at * ROWS}&resultRecordCount={ROWS}"

@@ -17,9 +17,9 @@ from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Installment, Property, Sale, TaxBill
 from harvester.parsers.counties import iasworld
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.iasworld import Results
+from harvester.parsers.counties.iasworld import IasWorldResults
 from harvester.parsers.counties.sections import ParcelPage, Section, joined, parse_staged, records_of
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.iasworld import IasworldSpider
 
 PAGES = Path(__file__).parent / "pages"
@@ -65,12 +65,12 @@ ROW = (
 )
 
 
-def saved(name: str) -> Rows:
+def saved(name: str) -> PageRows:
     datalet = iasworld.read_datalet((PAGES / f"iasworld_{name}.html").read_bytes(), URL)
     return records_of(datalet, OHIO, SEEN)
 
 
-def of_kind(found: Rows, kind: type[Record]) -> list[Any]:
+def of_kind(found: PageRows, kind: type[Record]) -> list[Any]:
     return [record for record in found.records if isinstance(record, kind)]
 
 
@@ -232,7 +232,7 @@ def test_results_are_rows_with_pages_or_lead_to_the_only_one() -> None:
     table = f'<table id="searchResults"><tr><th>Owner</th><th>Parcel</th></tr>{rows}</table>'
     body = FORM.format(field="inpParid", inner=table)
     found = iasworld.read_answer(body.encode(), SEARCH_URL)
-    assert isinstance(found, Results)
+    assert isinstance(found, IasWorldResults)
     assert [(row.jurisdiction, row.parcel_id, row.tax_year) for row in found.rows] == [
         ("025", "01  A", 2025),
         ("025", "02  A", 2025),
@@ -243,7 +243,7 @@ def test_results_are_rows_with_pages_or_lead_to_the_only_one() -> None:
     assert dict(parse_qsl(iasworld.search_body(found.form, {"inpParid": "0"}, 2)))["PageNum"] == "2"
     for shown, goes_on in (("Displaying 1 - 2 of 2", False), ("Displaying 1 - 2 of 1,200", True)):
         counted = iasworld.read_answer(f"{body}<p>{shown}</p>".encode(), SEARCH_URL)
-        assert isinstance(counted, Results)
+        assert isinstance(counted, IasWorldResults)
         assert counted.goes_on == goes_on
     moved = b"<html><h2>Object moved to <a href='../Datalets/Datalet.aspx?sIndex=0&amp;idx=1'>here</a></h2></html>"
     assert iasworld.read_answer(moved, SEARCH_URL) == URL

@@ -10,7 +10,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.saved import read_saved
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 
 URL = "https://county.example/datalets/datalet.aspx?mode=profileall"
 SEEN = Provenance(URL, datetime(2026, 1, 31, tzinfo=UTC), "test")
@@ -29,14 +29,14 @@ def grid(name: str, header: Iterable[str], *rows: Iterable[str]) -> str:
     return f'<table id="{name}"><tr>{head}</tr>{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
 
 
-def found(*tables: str) -> Rows:
+def found(*tables: str) -> PageRows:
     """The records of a page whose form is of 2026."""
     top = '<table><tr><td class="DataletHeaderTop">PARID: 7</td></tr></table><input name="hdTaxYear" value="2026">'
     body = f"<html><body>{top}{''.join(tables)}</body></html>"
     return read_saved("iasworld", body.encode(), Source("us-xx-made-up", "26001"), SEEN)
 
 
-def of_kind(rows: Rows, kind: type) -> list[Any]:
+def of_kind(rows: PageRows, kind: type) -> list[Any]:
     return [record for record in rows.records if isinstance(record, kind)]
 
 

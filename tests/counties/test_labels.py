@@ -10,7 +10,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
 from harvester.parsers.counties import arcgis, labels, socrata
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")
 DATES = ("SALEDATE", "DEED_DATE")
@@ -27,7 +27,7 @@ def layer(jurisdiction: str, key: str, **attributes: Any) -> list[CountyRecord]:
     return checked(arcgis.parse_page(body, Source(jurisdiction, "37001", key), SEEN))
 
 
-def checked(found: Rows) -> list[CountyRecord]:
+def checked(found: PageRows) -> list[CountyRecord]:
     assert not found.rejects
     return found.records
 

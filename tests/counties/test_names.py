@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import LineKind, line_kinds
 
-NAME, MAILING, NOTICE = Line.NAME, Line.MAILING, Line.NOTICE
+NAME, MAILING, NOTICE = LineKind.NAME, LineKind.MAILING, LineKind.NOTICE
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ NAME, MAILING, NOTICE = Line.NAME, Line.MAILING, Line.NOTICE
         (["US", "ATTNEAVE JOHN", "CARE OFFERINGS LLC"], [NAME, NAME, NAME]),
     ],
 )
-def test_each_line_is_what_its_form_and_its_place_say(lines: list[str], kinds: list[Line]) -> None:
+def test_each_line_is_what_its_form_and_its_place_say(lines: list[str], kinds: list[LineKind]) -> None:
     assert line_kinds(lines) == kinds
 
 
@@ -76,7 +76,7 @@ def test_any_lines_have_a_kind_each_and_a_name_has_a_letter(lines: list[str]) ->
     ],
 )
 def test_a_notice_is_no_name(shown: str) -> None:
-    assert line_kinds([shown]) == [Line.NOTICE]
+    assert line_kinds([shown]) == [LineKind.NOTICE]
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_notice_is_no_name(shown: str) -> None:
     ],
 )
 def test_a_name_with_the_words_of_a_notice_is_a_name(shown: str) -> None:
-    assert line_kinds([shown]) == [Line.NAME]
+    assert line_kinds([shown]) == [LineKind.NAME]

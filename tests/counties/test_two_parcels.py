@@ -13,7 +13,7 @@ from harvester.items.property import CountyRecord, Sale
 from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, vgsi
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
 from tests.sandbox import county_beacon, county_devnet, county_eagleweb, county_esearch, county_pacs, county_patriot
 from tests.sandbox.county import Parcel
@@ -42,7 +42,7 @@ def beside(first: bytes, second: bytes) -> bytes:
     return first[:at] + inner + first[at:]
 
 
-def prices_of(found: Rows) -> list[str]:
+def prices_of(found: PageRows) -> list[str]:
     return [str(record.sale_price) for record in found.records if isinstance(record, Sale)]
 
 

@@ -11,23 +11,23 @@ from harvester.items.property import Assessment, CountyRecord, Property, Sale, T
 from harvester.parsers.counties import arcgis
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 
 KENT = Source("us-mi-kent", "26081")
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")
 HEADER = ["Sale Date", "Price", "Instrument No."]
 
 
-def of_row(**attributes: Any) -> Rows:
+def of_row(**attributes: Any) -> PageRows:
     body = json.dumps({"features": [{"attributes": {"PIN": "7", **attributes}}]}).encode()
     return arcgis.parse_page(body, KENT, SEEN)
 
 
-def of_page(*sections: Section) -> Rows:
+def of_page(*sections: Section) -> PageRows:
     return records_of(ParcelPage("7", 0, [Section("Parcel", [("Address", ["1 ELM ST"])]), *sections]), KENT, SEEN)
 
 
-def of_kind(found: Rows, kind: type[CountyRecord]) -> list[Any]:
+def of_kind(found: PageRows, kind: type[CountyRecord]) -> list[Any]:
     return [record for record in found.records if isinstance(record, kind)]
 
 

@@ -17,7 +17,7 @@ from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties import vgsi
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
 from tests.sandbox import vision
 from tests.sandbox.vision import VisionTown, card_of, truth_of
@@ -28,11 +28,11 @@ SEEN = Provenance("https://gis.vgsi.com/adatownme/Parcel.aspx?pid=975", datetime
 ADA = Source("us-me-ada", "26001")
 
 
-def read(body: bytes) -> Rows:
+def read(body: bytes) -> PageRows:
     return read_card(vgsi.parse_card(body), ADA, SEEN)
 
 
-def of_kind(found: Rows, kind: type[Record]) -> list[Any]:
+def of_kind(found: PageRows, kind: type[Record]) -> list[Any]:
     return [record for record in found.records if isinstance(record, kind)]
 
 

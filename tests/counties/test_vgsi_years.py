@@ -9,7 +9,7 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
 from harvester.parsers.counties import vgsi
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
 
 SOURCE = Source("us-nh-made-up", "3300900001")
@@ -76,7 +76,7 @@ def card(
 {grid("HistoryValuesAppr", "Appraisal", columns, *history) if history else ""}</form></body></html>""".encode()
 
 
-def read(body: bytes) -> Rows:
+def read(body: bytes) -> PageRows:
     found = read_card(vgsi.parse_card(body), SOURCE, SEEN)
     assert not found.rejects
     return found

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from pymongo import MongoClient
 
 from harvester.stores.servers.binaries import find_binary
-from harvester.stores.servers.kinds import MongoDB, Server
+from harvester.stores.servers.kinds import MongoDB, PrivateServer
 
 READY_SECONDS = 240
 
@@ -20,7 +20,7 @@ READY_SECONDS = 240
 class Mongod:
     """`with Mongod(folder, port) as server: ...server.uri...`; it can be killed and started again on its port."""
 
-    server: ClassVar[Server] = MongoDB()
+    server: ClassVar[PrivateServer] = MongoDB()
     address: ClassVar[str] = "mongodb://127.0.0.1:{port}/?directConnection=true"
     loopback: ClassVar[tuple[str, ...]] = ("--bind_ip", "127.0.0.1")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harvester.sandbox.posts import Post
+from harvester.sandbox.posts import SandboxPost
 from harvester.stores.staging import iter_records
 from tests.pipelines.records import KINDS
 from tests.sandbox.process import Sandbox
@@ -42,7 +42,7 @@ def untruths(site: Sandbox, records: Records, accounts: Mapping[str, tuple[str, 
     roots = {
         uri: site.truth.tree(root)
         for uri in records["threads"]
-        if isinstance(root := site.world.post_of_uri(uri), Post)
+        if isinstance(root := site.world.post_of_uri(uri), SandboxPost)
     }
     return differences(
         {

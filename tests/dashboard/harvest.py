@@ -11,7 +11,7 @@ from pymongo.database import Database
 
 from harvester.items import Provenance, Record
 from harvester.items.bluesky import Embed, External, Facet, Follow, Post, Profile, Thread
-from harvester.jobs.documents import Item, Job, JobState, State, item_id, to_document
+from harvester.jobs.documents import Item, ItemState, Job, JobState, item_id, to_document
 
 JOB = "bluesky-made-up-1"
 TAGS = ("art", "openscience", "photography", "caturday", "夏休み", "climate", "gardening", "bluesky", "été")
@@ -45,7 +45,7 @@ def fill(
     ]
     for record in records:
         database[record.COLLECTION].insert_one(record.to_document())
-    items = [item(JOB, n, State.FAILED if n % 50 == 49 else State.DONE) for n in range(accounts)]
+    items = [item(JOB, n, ItemState.FAILED if n % 50 == 49 else ItemState.DONE) for n in range(accounts)]
     database["job_items"].insert_many([to_document(each) for each in items])
     job = Job(
         id=JOB,
@@ -60,7 +60,7 @@ def fill(
     database["jobs"].insert_one(to_document(job))
 
 
-def item(job: str, number: int, state: State) -> Item:
+def item(job: str, number: int, state: ItemState) -> Item:
     """An account as an item of a job."""
     key = did(number)
     return Item(

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from harvester.dashboard.panel import line, panel
-from harvester.dashboard.progress import Meter, Pace, Progress, Speedometer, below, two_below
+from harvester.dashboard.progress import CrawlPace, Meter, Progress, Speedometer, below, two_below
 
 NOW = 1_800_000_000.0
 
@@ -40,7 +40,7 @@ STATS: dict[str, Any] = {
     "harvester/waiting_for/mongodb": 0,
     "finish_reason": None,
 }
-PACE = Pace(11.2, 980, 1.4)
+PACE = CrawlPace(11.2, 980, 1.4)
 
 
 def drawn(stats: dict[str, Any], width: int, in_flight: int | None = None, height: int = 24) -> list[str]:
@@ -95,7 +95,7 @@ def test_pace_is_that_of_the_window_and_not_of_the_whole_crawl() -> None:
 
 
 def test_items_of_earlier_runs_do_not_count_as_pace() -> None:
-    def look(second: float, **states: int) -> Pace:
+    def look(second: float, **states: int) -> CrawlPace:
         stats = {f"harvester/items/account/{state}": count for state, count in states.items()}
         return speedometer.measure(Progress.of(stats, NOW), second)
 
@@ -115,7 +115,7 @@ def test_memory_of_the_meter_is_bounded_by_the_window() -> None:
 def test_no_time_is_foretold_without_pace_or_without_work() -> None:
     progress = Progress.of(STATS, NOW)
     assert PACE.seconds_left(progress) == pytest.approx(4112 / 1.4)
-    assert Pace(11, 980, 0).seconds_left(progress) is None
+    assert CrawlPace(11, 980, 0).seconds_left(progress) is None
     assert PACE.seconds_left(Progress.of({"harvester/items/account/done": 3}, NOW)) is None
 
 
@@ -232,4 +232,4 @@ def test_panel_shows_what_the_stats_say() -> None:
 
 def test_a_run_without_jobs_speaks_of_no_items() -> None:
     assert "Items" not in "\n".join(drawn({}, 80))
-    assert line(Progress.of({}, NOW), Pace(0, 0, 0)) == "0 pages (0/s), 0 records (0/s)"
+    assert line(Progress.of({}, NOW), CrawlPace(0, 0, 0)) == "0 pages (0/s), 0 records (0/s)"

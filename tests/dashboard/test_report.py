@@ -26,7 +26,7 @@ from harvester.config import Config
 from harvester.dashboard.figures import gather
 from harvester.dashboard.report import template, thumbnail, write_report
 from harvester.exceptions import ServiceError, StorageError, UsageError
-from harvester.jobs.documents import State, to_document
+from harvester.jobs.documents import ItemState, to_document
 from harvester.stores.mongodb import DEFAULTS
 from tests.crash.mongod import Mongod
 from tests.dashboard.harvest import JOB, did, fill, item
@@ -176,7 +176,7 @@ def test_a_county_has_charts_of_its_sales_values_and_uses(config: Config, mongod
 def test_one_job_can_be_shown_alone(config: Config, mongodb: Mongo) -> None:
     fill(mongodb, Path(config.images_location), accounts=20, posts=30)
     mongodb["profiles"].insert_one({"_id": did(900), "did": did(900), "provenance": {"crawl": "another"}})
-    mongodb["job_items"].insert_one(to_document(item("another", 900, State.WAITING)))
+    mongodb["job_items"].insert_one(to_document(item("another", 900, ItemState.WAITING)))
     mongodb["posts"].insert_one({"_id": "x", "tags": ["elsewhere"], "provenance": {"crawl": "another"}})
     assert gather(mongodb).counts["profiles"] == 21
     assert ("elsewhere", 1) in gather(mongodb).hashtags

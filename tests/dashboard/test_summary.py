@@ -11,14 +11,23 @@ from rich.console import Console
 
 import harvester.items.bluesky  # noqa: F401  the kinds of records that the stats speak of
 from harvester.config import Config, load_config
-from harvester.dashboard.summary import ENDINGS, JUDGED, NOT_CONTINUED, OPENED_BY, Places, Summary, show, summarise
+from harvester.dashboard.summary import (
+    ENDINGS,
+    JUDGED,
+    NOT_CONTINUED,
+    OPENED_BY,
+    ResultPlaces,
+    Summary,
+    show,
+    summarise,
+)
 from harvester.exceptions import ServiceError, SessionError, StateGone, StorageError, UsageError
 from harvester.masking import mask
 from harvester.shutdown import CAUSE, ENDED_BY, EXIT_CODE
 from tests.dashboard.test_progress import STATS
 
 COMMAND = "scrapy crawl bluesky -a seeds=@accounts.txt -a 'collect=graph,profiles,posts'"
-PLACES = Places("harvester", "mongodb://db.example:27017", "data/staging/bluesky", "data/images")
+PLACES = ResultPlaces("harvester", "mongodb://db.example:27017", "data/staging/bluesky", "data/images")
 FINISHED: dict[str, Any] = {
     "harvester/job": "bluesky-3f9a1c-1",
     "harvester/items/account/done": 1204,
@@ -285,7 +294,7 @@ def test_a_run_whose_servers_are_removed_while_it_closes_cannot_be_continued() -
 
 
 def test_addresses_and_commands_stay_on_one_line() -> None:
-    long = Places("harvester", "mongodb://" + "a" * 120, "data/staging/" + "b" * 120, "s3://" + "c" * 120)
+    long = ResultPlaces("harvester", "mongodb://" + "a" * 120, "data/staging/" + "b" * 120, "s3://" + "c" * 120)
     text = printed(summarise(STATS, long, COMMAND + " " + "d" * 120), width=60)
     for place in (long.server, long.staging, long.images, COMMAND + " " + "d" * 120):
         assert place in text
@@ -293,8 +302,8 @@ def test_addresses_and_commands_stay_on_one_line() -> None:
 
 def test_places_never_show_a_password() -> None:
     config = Config(mongodb_uri=SecretStr("mongodb://ann:secret@db.example:27017/?tls=true"))
-    assert Places.of(config, "bluesky").server == "mongodb://db.example:27017/?tls=true"
-    assert Places.of(Config(), "bluesky").server == "a private server in .harvester"
+    assert ResultPlaces.of(config, "bluesky").server == "mongodb://db.example:27017/?tls=true"
+    assert ResultPlaces.of(Config(), "bluesky").server == "a private server in .harvester"
 
 
 def test_places_show_no_secret_among_the_options_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +312,7 @@ def test_places_show_no_secret_among_the_options_of_an_address(monkeypatch: pyte
     )
     monkeypatch.setenv("MONGODB_URI", f"mongodb://db.example/?{options}")
     shown = "tlsCertificateKeyFilePassword=***&authMechanismProperties=AWS_SESSION_TOKEN:***&tls=true"
-    assert Places.of(load_config(), "bluesky").server == f"mongodb://db.example/?{shown}"
+    assert ResultPlaces.of(load_config(), "bluesky").server == f"mongodb://db.example/?{shown}"
 
 
 def test_the_command_that_continues_shows_no_secret_that_was_typed() -> None:

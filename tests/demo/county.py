@@ -12,7 +12,7 @@ from threading import Thread
 
 from harvester.dashboard.summary import OPENED_BY
 from harvester.sandbox.counties import iasworld
-from harvester.sandbox.counties.serving import Counties, serving, write_entries
+from harvester.sandbox.counties.server import Counties, serving, write_entries
 from tests.demo.queries import COUNTY_QUERIES
 from tests.demo.steps import Failed, anew, ask, console, demonstrate, run, say, show
 from tests.root import ROOT

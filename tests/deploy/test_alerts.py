@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from harvester.config import Config
 from harvester.control.app import create_app
-from harvester.control.context import Context
+from harvester.control.context import ControllerContext
 from harvester.control.tokens import Scope
 from harvester.frontier.admin import FrontierAdmin
 from harvester.items import Found
@@ -85,7 +85,7 @@ async def test_an_alert_fires_when_a_site_is_parked_and_when_a_job_stalls(
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
-    context: Context = app.state.context
+    context: ControllerContext = app.state.context
     _, token = await context.tokens.add("prometheus", Scope.READ)
     ledger = context.jobs.ledger
     job = (await ledger.open_job("flat", "a")).job

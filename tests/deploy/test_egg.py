@@ -22,7 +22,7 @@ from tests.root import ROOT
 PACKAGE = ROOT / "harvester"
 SETTINGS = "harvester.settings"
 MAY_ASK_FOR_ITS_FILE = {
-    "cli/beginning.py",  # writes a test that asks for its own
+    "cli/spider_template.py",  # writes a test that asks for its own
     "control/pages/mount.py",  # the page, which no egg serves
     "worker/egg.py",  # to say which harvester Scrapyd would run
     "stores/servers/kinds.py",  # that of another package

@@ -12,8 +12,8 @@ import yaml  # type: ignore[import-untyped]
 
 from harvester.control.metrics import Observed, ObservedFrontier, ObservedJob, families
 from harvester.frontier.messages import BreakerStatus, Depth
-from harvester.jobs.documents import Counted, Job, State
-from harvester.publish.admin import SinkStatus, Status
+from harvester.jobs.documents import Counted, ItemState, Job
+from harvester.publish.admin import PublishStatus, SinkStatus
 from harvester.worker.metrics import DiskUse, stats_families
 from tests.root import ROOT
 
@@ -38,7 +38,7 @@ def told_metrics() -> dict[str, set[str]]:
         scope="a",
         number=1,
         created_at=NOW,
-        counts=(Counted("page", State.DONE, "", "ok", 1),),
+        counts=(Counted("page", ItemState.DONE, "", "ok", 1),),
     )
     depth = Depth(0, 0, 0, 0, 0, 0, 0, 0, 0, {"ok": 1})
     breaker = BreakerStatus("open", "failures", 0.0, 0.0, 1.0, 1, 0, 0, {}, (0, 0), "")
@@ -50,7 +50,7 @@ def told_metrics() -> dict[str, set[str]]:
         [ObservedJob(job, 1, 1.0)],
         {"flat": 1},
         {"flat": ObservedFrontier(depth, {"down": breaker})},
-        Status("", 0, [sink]),
+        PublishStatus("", 0, [sink]),
     )
     stats = {
         "harvester/outcomes/ok": 1,

@@ -27,7 +27,7 @@ from harvester.addon import Addon
 from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.frontier.codec import UnserialisableRequestError, decode, encode
-from harvester.frontier.held import Held
+from harvester.frontier.held import HeldParts
 from harvester.frontier.retries import NEVER, ProjectRetries
 from harvester.frontier.scheduler import Scheduler
 from harvester.politeness.throttle import as_the_project_sets
@@ -233,7 +233,7 @@ def comes_back(**attributes: Any) -> bool:
 
 
 def is_held_or_refused(**attributes: Any) -> bool:
-    spider, held, request = _Own(), Held(), Request("http://example.com", **attributes)
+    spider, held, request = _Own(), HeldParts(), Request("http://example.com", **attributes)
     with pytest.raises(UnserialisableRequestError):
         encode(request, spider)
     back = decode(encode(request, spider, held=held), spider, held)

@@ -23,8 +23,8 @@ from scrapy.exceptions import CannotResolveHostError, DownloadConnectionRefusedE
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from harvester.download import dns, here
-from harvester.download.here import Here, domain_of
+from harvester.download import dns, local_health
+from harvester.download.local_health import LocalHealth, domain_of
 from harvester.exceptions import LocalFault
 from harvester.frontier.store import Frontier
 from harvester.meta import LOCAL_ATTEMPTS
@@ -86,21 +86,21 @@ def crawler(monkeypatch: pytest.MonkeyPatch) -> Crawler:
     async def no_pause(*_: Any) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(here, "pause", no_pause)
-    monkeypatch.setattr(here, "TRUST_S", 0.0)
+    monkeypatch.setattr(local_health, "pause", no_pause)
+    monkeypatch.setattr(local_health, "TRUST_S", 0.0)
     crawler = get_crawler()
     crawler.engine = Engine()  # type: ignore[assignment]
     crawler.spider = Patient()
     return crawler
 
 
-def answered(ours: Here, *hosts: Host) -> None:
+def answered(ours: LocalHealth, *hosts: Host) -> None:
     for host in hosts:
         request = Request(host.url)
         ours.answered(request, Response(host.url, request=request))
 
 
-async def fail(ours: Here, request: Request, error: Exception) -> LocalFault | None:
+async def fail(ours: LocalHealth, request: Request, error: Exception) -> LocalFault | None:
     """A request leaves and fails at once."""
     return await ours.failed(request, error, time.monotonic())
 
@@ -108,7 +108,7 @@ async def fail(ours: Here, request: Request, error: Exception) -> LocalFault | N
 async def test_a_host_is_to_blame_while_another_can_be_reached_and_this_machine_when_none_can(
     crawler: Crawler, hosts: list[Host]
 ) -> None:
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     answered(ours, *hosts)
     await hosts[0].go()
     await hosts[1].go()
@@ -132,7 +132,7 @@ async def test_a_host_is_to_blame_while_another_can_be_reached_and_this_machine_
 async def test_what_left_before_the_machine_was_well_again_and_fails_afterwards_blames_no_site(
     crawler: Crawler, hosts: list[Host]
 ) -> None:
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     answered(ours, *hosts)
     left_at = ours.asks(Request(hosts[0].url))
     for host in hosts:
@@ -147,18 +147,18 @@ async def test_what_left_before_the_machine_was_well_again_and_fails_afterwards_
 
 @pytest.mark.parametrize("proxy", ["127.0.0.1:8080", "http://ann:hunter2@127.0.0.1:8080"])
 def test_a_proxy_may_be_named_without_a_scheme(crawler: Crawler, proxy: str) -> None:
-    assert Here(crawler).asks(Request("http://a.example/", meta={"proxy": proxy})) > 0
+    assert LocalHealth(crawler).asks(Request("http://a.example/", meta={"proxy": proxy})) > 0
 
 
 async def test_fewer_than_three_unrelated_hosts_can_tell_nothing(crawler: Crawler, hosts: list[Host]) -> None:
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     answered(ours, *hosts[:2])
     for host in hosts:
         await host.go()
     same = [Request(f"http://{name}.county.example:1/") for name in ("www", "api", "data")]
     for request in (Request(hosts[0].url), Request(hosts[1].url)):
         assert await fail(ours, request, REFUSED) is None
-    only = Here(crawler)
+    only = LocalHealth(crawler)
     for request in same:
         assert await fail(only, request, REFUSED) is None
     assert domain_of("www.county.co.uk") == domain_of("gis.county.co.uk") == "county.co.uk"
@@ -166,7 +166,7 @@ async def test_fewer_than_three_unrelated_hosts_can_tell_nothing(crawler: Crawle
 
 async def test_hosts_that_never_answered_are_blamed_after_some_tries(crawler: Crawler, hosts: list[Host]) -> None:
     """Else a crawl of nothing but dead hosts would never end."""
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     requests = [Request(host.url) for host in hosts]
     assert [await fail(ours, request, REFUSED) for request in requests[:2]] == [None, None]
     tries = 0
@@ -175,14 +175,14 @@ async def test_hosts_that_never_answered_are_blamed_after_some_tries(crawler: Cr
         tries += 1
         requests[2].meta[LOCAL_ATTEMPTS] = tries
         await until(lambda: not ours.is_sick)
-    assert tries == here.MOST_DOUBTS
+    assert tries == local_health.MOST_DOUBTS
 
 
 async def test_hosts_that_never_answered_are_blamed_at_once_by_a_spider_of_scrapy(
     crawler: Crawler, hosts: list[Host]
 ) -> None:
     crawler.spider = Spider("impatient")
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     requests = [Request(host.url) for host in hosts]
     assert [await fail(ours, request, REFUSED) for request in requests] == [None] * 3
 
@@ -198,7 +198,7 @@ async def test_name_servers_that_are_gone_are_a_fault_of_this_machine_and_a_name
         return [(socket.AF_INET, "192.0.2.1")]
 
     monkeypatch.setattr(dns, "ask_system", ask)
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     for name in known:
         request = Request(f"http://{name}/")
         ours.answered(request, Response(request.url, request=request))
@@ -211,7 +211,7 @@ async def test_name_servers_that_are_gone_are_a_fault_of_this_machine_and_a_name
 
 
 async def test_a_way_to_one_host_that_this_machine_lacks_pauses_nothing(crawler: Crawler, hosts: list[Host]) -> None:
-    ours = Here(crawler)
+    ours = LocalHealth(crawler)
     answered(ours, *hosts[1:])
     fault = await fail(ours, Request(hosts[0].url), OSError(errno.ENETUNREACH, "Network is unreachable"))
     assert fault

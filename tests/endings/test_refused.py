@@ -9,8 +9,8 @@ from pymongo.database import Database
 from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
-from harvester.jobs.blame import refused
-from harvester.jobs.documents import Counted, State
+from harvester.jobs.documents import Counted, ItemState
+from harvester.jobs.host_faults import refused
 from harvester.outcomes import Outcome
 from tests.jobs.running import LEFT, Runs, Tree, states
 
@@ -45,18 +45,21 @@ async def test_an_endpoint_that_refuses_nearly_all_ends_the_run_as_refused(
     assert again in last
 
 
-def counted(*rows: tuple[str, State, Outcome | str, int]) -> Sequence[Counted]:
+def counted(*rows: tuple[str, ItemState, Outcome | str, int]) -> Sequence[Counted]:
     return [Counted(kind, state, "", str(outcome), items) for kind, state, outcome, items in rows]
 
 
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        (counted(("account", State.FAILED, "blocked", 24), ("account", State.DONE, "ok", 1)), "24 of 25 accounts"),
-        (counted(("account", State.WAITING, "challenge", 3), ("seed", State.DONE, "ok", 9)), "3 of 3 accounts"),
-        (counted(("account", State.FAILED, "blocked", 12), ("account", State.DONE, "ok", 13)), ""),
-        (counted(("account", State.SKIPPED, "policy_denied", 25), ("account", State.DONE, "ok", 1)), ""),
-        (counted(("account", State.FAILED, "gone", 25), ("account", State.WAITING, "", 25)), ""),
+        (
+            counted(("account", ItemState.FAILED, "blocked", 24), ("account", ItemState.DONE, "ok", 1)),
+            "24 of 25 accounts",
+        ),
+        (counted(("account", ItemState.WAITING, "challenge", 3), ("seed", ItemState.DONE, "ok", 9)), "3 of 3 accounts"),
+        (counted(("account", ItemState.FAILED, "blocked", 12), ("account", ItemState.DONE, "ok", 13)), ""),
+        (counted(("account", ItemState.SKIPPED, "policy_denied", 25), ("account", ItemState.DONE, "ok", 1)), ""),
+        (counted(("account", ItemState.FAILED, "gone", 25), ("account", ItemState.WAITING, "", 25)), ""),
         ((), ""),
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from harvester.cli import main
-from harvester.jobs.documents import Item, State
-from harvester.jobs.watched import Standing, standing_of
+from harvester.jobs.documents import Item, ItemState
+from harvester.jobs.recurring import Standing, standing_of
 from harvester.recheck import Look
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,11 +20,11 @@ LOOKED = replace(NEW, looks=(Look(NOW.timestamp(), 1),))
     ("item", "standing"),
     [
         (NEW, Standing.WAITING),
-        (replace(LOOKED, state=State.ACTIVE), Standing.RUNNING),
+        (replace(LOOKED, state=ItemState.ACTIVE), Standing.RUNNING),
         (LOOKED, Standing.SUCCESS),
         (replace(LOOKED, failures=1), Standing.FAILED),
-        (replace(LOOKED, failures=10, state=State.FAILED), Standing.PERMANENTLY_FAILED),
-        (replace(LOOKED, state=State.SKIPPED), Standing.REMOVED),
+        (replace(LOOKED, failures=10, state=ItemState.FAILED), Standing.PERMANENTLY_FAILED),
+        (replace(LOOKED, state=ItemState.SKIPPED), Standing.REMOVED),
     ],
 )
 def test_how_an_endpoint_stands_is_one_word(item: Item, standing: Standing) -> None:

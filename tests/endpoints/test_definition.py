@@ -14,7 +14,7 @@ from harvester.items import Found
 from harvester.items.other import check_collection
 from harvester.meta import FROM_ENVIRONMENT
 from harvester.middlewares.environment import EnvironmentMiddleware
-from harvester.recheck.stopping import Rule
+from harvester.recheck.stopping import ListRule
 from harvester.spiders.endpoints.definition import (
     collection_of,
     endpoint_of,
@@ -159,7 +159,7 @@ def test_tables_have_what_the_defaults_say_and_their_items_hold_no_more_than_the
     oslo, models = endpoints["Prices of Oslo"], endpoints["models"]
     assert (oslo.interval, oslo.collection, oslo.json_schema) == ("1h", "prices_of_oslo", {"type": "object"})
     assert oslo.pages
-    assert oslo.pages.rule == Rule("page", 0)
+    assert oslo.pages.rule == ListRule("page", 0)
     assert (models.json_schema or {})["required"] == ["id", "price"]
     found = models.found("models")
     assert found.recheck == "every 2h"

@@ -7,7 +7,7 @@ import pytest
 from scrapy.http import Headers, TextResponse
 
 from harvester.exceptions import ParseError
-from harvester.parsers.web.endpoint import Wanted, read_rows
+from harvester.parsers.web.endpoint import EndpointDeclaration, read_rows
 from harvester.recheck.stopping import Position
 from harvester.spiders.endpoints.definition import Endpoint
 from harvester.spiders.endpoints.spider import address_of, next_of
@@ -22,7 +22,7 @@ def leads_to(pages: dict[str, Any], document: Any, response: TextResponse) -> tu
     return next_of(given, read.next, response), read.total
 
 
-def _inside(wanted: Wanted) -> Wanted:
+def _inside(wanted: EndpointDeclaration) -> EndpointDeclaration:
     inside: Any = {name: f"of.{path.strip('/')}" for name in ("next", "total") if (path := getattr(wanted, name))}
     return wanted._replace(rows="rows", **inside)
 

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.http import Response
 
-from harvester.frontier.feeding import Feeding
+from harvester.frontier.feeder_client import Feeding
 from harvester.frontier.messages import ItemEnded, ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.store import FEED_S

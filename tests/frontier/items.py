@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from harvester.frontier.messages import Feed, ItemRef, Push, Status
+from harvester.frontier.messages import FeedItems, FrontierStatus, ItemRef, Push
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 
@@ -36,9 +36,9 @@ def of(number: int, *items: ItemRef, **fields: Any) -> Push:
     return push(number, items=items, job=items[0].job, rooted=False, **fields)
 
 
-def feed(items: list[ItemRef], *requests: Push, deadline: float = FAR) -> Feed:
+def feed(items: list[ItemRef], *requests: Push, deadline: float = FAR) -> FeedItems:
     """Each request is asked for whatever was seen, as feeders do it."""
-    return Feed(tuple(items), tuple(each._replace(filtered=False) for each in requests), deadline)
+    return FeedItems(tuple(items), tuple(each._replace(filtered=False) for each in requests), deadline)
 
 
 def name_of(request: Push) -> str:
@@ -46,7 +46,7 @@ def name_of(request: Push) -> str:
     return f"{request.job}:{request.fingerprint}#{request.token}"
 
 
-async def check_items(frontier: Frontier, status: Status | None = None) -> dict[str, Any]:
+async def check_items(frontier: Frontier, status: FrontierStatus | None = None) -> dict[str, Any]:
     """Every open item has as many requests in the frontier as are counted. Returns all that is known of items.
 
     The status, if it is given, is that of this moment.

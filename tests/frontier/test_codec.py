@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from harvester.config import Config
 from harvester.frontier.codec import UnserialisableRequestError, address_of, decode, encode
-from harvester.frontier.held import Held
+from harvester.frontier.held import HeldParts
 from harvester.meta import FETCHING_PROCESS_ONLY
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
@@ -163,7 +163,7 @@ def test_what_is_forged_is_refused_and_no_other_error(fields: dict[str, Any]) ->
 
 
 def test_what_only_one_process_has_is_found_there_and_nowhere_else() -> None:
-    here, elsewhere, kept = Held(), Held(), {"open": object(), "depth": 3}
+    here, elsewhere, kept = HeldParts(), HeldParts(), {"open": object(), "depth": 3}
     callback: Callable[..., Any] = lambda response: 7  # noqa: E731
     request = Request(URL, callback, meta=dict(kept), cb_kwargs={"a": print}, priority=2)
     data = encode(request, SPIDER, held=here)

@@ -15,13 +15,13 @@ from harvester.frontier.messages import (
     Dead,
     Done,
     Ending,
+    FrontierStatus,
     Operation,
     Push,
     Release,
     RequestStatus,
     Requeue,
     Skip,
-    Status,
 )
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome, Verdict
@@ -227,7 +227,7 @@ async def test_the_fate_equation_holds_whatever_happens(redis: Redis) -> None:
         assert sum(getattr(status, name) for status, _ in told) > 0, name
 
 
-async def _random_history(redis: Redis, seed: int) -> tuple[Status, int]:
+async def _random_history(redis: Redis, seed: int) -> tuple[FrontierStatus, int]:
     """The last status, and how many were parked at most."""
     chance = random.Random(seed)
     frontier = Frontier(redis, f"test-{uuid4().hex[:12]}", lease_timeout_s=1000, max_deliveries=3)
@@ -338,7 +338,7 @@ def _state(fate: RequestStatus | None) -> str:
     return fate.state if fate else "unknown"
 
 
-def _assert_equation(status: Status) -> None:
+def _assert_equation(status: FrontierStatus) -> None:
     here = status.waiting + status.leased + status.parked + status.ready + status.dead
     assert status.queued == status.done + status.skipped + here
     assert status.balanced

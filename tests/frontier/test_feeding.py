@@ -16,9 +16,9 @@ from scrapy.utils.test import get_crawler
 
 from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import UnserialisableRequestError, encode
-from harvester.frontier.feeding import Feeding
+from harvester.frontier.feeder_client import Feeding
+from harvester.frontier.fingerprints import of_attempts
 from harvester.frontier.messages import Done, ItemEnded, ItemRef, Push
-from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from harvester.meta import ITEMS
 from tests.crawling import LONGEST_S, until

@@ -16,7 +16,7 @@ from harvester.exceptions import FrontierLost
 from harvester.frontier import operations
 from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import encode
-from harvester.frontier.messages import Dead, Done, Feed, Held, ItemRef, Push, Skip
+from harvester.frontier.messages import Dead, Done, FeedItems, Held, ItemRef, Push, Skip
 from harvester.frontier.store import Frontier
 from harvester.meta import ITEMS
 from harvester.sites import load_sites
@@ -171,7 +171,7 @@ async def test_a_page_of_an_attempt_that_redis_has_forgotten_is_never_safe(
     client.start(failures.append)
     request = encode(Request("https://site.example/1", meta={ITEMS: [[*item]]}), Spider("any"))
     asked = push(1, payload=request, filtered=False, job="job", items=(item,))
-    await client.feed(Feed((item,), (asked,), time.time() + 60))
+    await client.feed(FeedItems((item,), (asked,), time.time() + 60))
     await until(lambda: client.is_at("job"))
     leased = client.take()
     assert leased
@@ -180,11 +180,11 @@ async def test_a_page_of_an_attempt_that_redis_has_forgotten_is_never_safe(
     done = Done(leased.id), leased.id, lambda: safe.append("though its attempt is over")
     if ended:
         client.finish(*done)
-    client.feed(Feed((), (), 0.0))  # so that it hears of the loss now
+    client.feed(FeedItems((), (), 0.0))  # so that it hears of the loss now
     await until(lambda: client.epoch != epoch)
     if not ended:
         client.finish(*done)
-    await client.feed(Feed((), (), 0.0))
+    await client.feed(FeedItems((), (), 0.0))
     await client.close()
     assert (safe, failures) == ([], [])
 

@@ -18,7 +18,7 @@ from harvester.frontier.messages import (
     EndedAck,
     Ending,
     Exchange,
-    Feed,
+    FeedItems,
     ItemEnded,
     ItemRef,
     Operation,
@@ -88,7 +88,7 @@ class Model:
                     self._queue(operation, its)
                 else:
                     self.events["stale push"] += 1
-            elif isinstance(operation, Feed):
+            elif isinstance(operation, FeedItems):
                 self._feed(operation, round(told.now * 1000))
             elif isinstance(operation, EndedAck):
                 self._acknowledge(operation, round(told.now * 1000))
@@ -129,7 +129,7 @@ class Model:
             self.attempts[ref.id].here.add(name)
             self.attempts[ref.id].requests += 1
 
-    def _feed(self, fed: Feed, now_ms: int) -> None:
+    def _feed(self, fed: FeedItems, now_ms: int) -> None:
         deadline_ms = int(fed.deadline * 1000)
         if now_ms > deadline_ms:
             self.events["late feed"] += 1
@@ -371,7 +371,7 @@ class History:
         number = self.chance.choice([next(self.numbers), self.chance.randrange(10**6, 10**6 + 60)])
         return self._request(number, its, filtered=self.chance.random() < 0.8)
 
-    def _feed(self) -> Feed:
+    def _feed(self) -> FeedItems:
         chance = self.chance
         job = chance.choice(JOBS)
         refs: list[ItemRef] = []

@@ -17,6 +17,7 @@ import pytest
 from redis.exceptions import ConnectionError
 
 from harvester.exceptions import FrontierLost
+from harvester.frontier.fingerprints import of_attempts
 from harvester.frontier.messages import (
     Dead,
     Done,
@@ -29,7 +30,6 @@ from harvester.frontier.messages import (
     Push,
     Requeue,
 )
-from harvester.frontier.seen import of_attempts
 from harvester.frontier.store import Frontier
 from tests.frontier.items import JOB, check_items, feed, histories, item
 from tests.frontier.pushes import push

@@ -12,8 +12,8 @@ from scrapy.utils.test import get_crawler
 
 from harvester.config import Config
 from harvester.frontier.client import FrontierClient
+from harvester.frontier.frontier_record import COLLECTION, FrontierRecord
 from harvester.frontier.messages import Done
-from harvester.frontier.record import COLLECTION, FrontierRecord
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 

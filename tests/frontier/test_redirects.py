@@ -9,8 +9,8 @@ import pytest
 import redis.asyncio
 from scrapy import Request
 
+from harvester.frontier.fingerprints import fingerprint
 from harvester.frontier.messages import Dead, Done, Operation, Requeue, Skip
-from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
 from tests.crawling import Answer, Site

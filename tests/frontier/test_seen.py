@@ -13,9 +13,9 @@ from scrapy.utils.request import fingerprint as digest_of
 
 from harvester.config import DATABASE
 from harvester.frontier import scripts
+from harvester.frontier.fingerprints import fingerprint
 from harvester.frontier.keys import prefix_of
 from harvester.frontier.messages import Done, Operation
-from harvester.frontier.seen import fingerprint
 from harvester.frontier.store import Frontier
 from tests.frontier.pushes import push
 from tests.stores.valkeys import valkey

@@ -12,7 +12,7 @@ import msgspec
 
 from harvester.items import Provenance, Record
 from harvester.parsers.hashtags import bluesky, google, instagram, mastodon, tiktok, youtube
-from harvester.parsers.hashtags.parts import Look, Read
+from harvester.parsers.hashtags.rows import ParsedTrends, VisitContext
 
 PAGES = Path(__file__).parent / "pages"
 SEEN = Provenance(
@@ -21,18 +21,20 @@ SEEN = Provenance(
 AT = datetime(2026, 11, 25, 8, tzinfo=UTC)
 
 
-def look(source: str, region: str, period: str = "1d") -> Look:
-    return Look(source, region, period, AT, SEEN)
+def look(source: str, region: str, period: str = "1d") -> VisitContext:
+    return VisitContext(source, region, period, AT, SEEN)
 
 
-READERS: dict[str, Callable[[bytes], Read]] = {
+READERS: dict[str, Callable[[bytes], ParsedTrends]] = {
     "google.xml": lambda body: google.parse_rss(body, look("google", "US")),
     "mastodon_trends.json": lambda body: mastodon.parse_trends(body, look("mastodon", "one.example")),
     "mastodon_timeline.json": lambda body: mastodon.parse_timeline(body, SEEN, honour_opt_outs=True).read,
     "bluesky_trends.json": lambda body: bluesky.parse_trends(body, look("bluesky", "world")),
     "tiktok_list.json": lambda body: tiktok.parse_list(body, look("tiktok", "US", "7d")).read,
     "tiktok_page.html": lambda body: tiktok.parse_page(body, look("tiktok", "US", "7d")),
-    "instagram_search.json": lambda body: Read([instagram.parse_search(body, look("instagram", "-"), "Cats")], [], 1),
+    "instagram_search.json": lambda body: ParsedTrends(
+        [instagram.parse_search(body, look("instagram", "-"), "Cats")], [], 1
+    ),
     "instagram_media.json": lambda body: instagram.parse_media(body, SEEN),
     "youtube_popular.json": lambda body: youtube.parse_popular(body, look("youtube", "US"), 1),
     "youtube_search.json": lambda body: youtube.parse_found(body, SEEN),

@@ -9,10 +9,10 @@ from scrapy.http import Headers, TextResponse
 
 from harvester.config import load_config
 from harvester.exceptions import UsageError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.spiders.hashtags.arguments import HashtagsArguments
-from harvester.spiders.hashtags.asking import Wanted
+from harvester.spiders.hashtags.requests import WantedTag
 from harvester.spiders.hashtags.spider import HashtagsSpider
 from tests.hashtags.conftest import Crawls
 
@@ -87,7 +87,7 @@ def test_an_item_that_cannot_be_asked_for_is_refused(kind: str, key: str, said: 
 def test_two_ways_to_write_an_item_are_one(kind: str, key: str, usual: str, given: dict[str, str]) -> None:
     checked = HashtagsSpider.check_item(Found(kind, key))
     assert (checked.key, checked.input) == (usual, given)
-    assert Wanted.of(usual).key == usual
+    assert WantedTag.of(usual).key == usual
 
 
 def test_each_source_and_region_and_each_source_and_hashtag_is_an_item(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_what_nothing_can_come_of_is_refused_before_anything_is_fetched(gi
 def test_an_item_of_a_service_whose_key_is_gone_says_so() -> None:
     item = JobItem("id", "job", "tag", "youtube #cats", {"tag": "cats"}, 0, 1, "")
     (said,) = spider().requests_of([item])
-    assert isinstance(said, Said)
+    assert isinstance(said, ItemResult)
     assert (said.state, said.outcome) == ("failed", "auth_required")
     assert "HARVESTER_YOUTUBE_KEY" in said.reason
 

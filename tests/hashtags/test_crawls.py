@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from harvester.sandbox.network import special
-from harvester.sandbox.posts import Post
+from harvester.sandbox.posts import SandboxPost
 from harvester.sandbox.sources import instagram, tiktok, youtube
 from harvester.sandbox.sources.mastodon import POSTS, REFUSING
 from harvester.sandbox.sources.popular import TAGS
@@ -108,7 +108,7 @@ def _with_tag(crawls: Crawls, tag: str, *, refusing: bool) -> list[str]:
         post
         for account in range(network.size)
         if not network.hidden(account) and (refusing or account not in left_out)
-        for post in (Post(account, number) for number in range(written.count(account)))
+        for post in (SandboxPost(account, number) for number in range(written.count(account)))
     ]
     return [written.uri(post) for post in posts if tag in str(written.record(post)).lower().split("'")]
 

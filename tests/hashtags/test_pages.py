@@ -17,7 +17,7 @@ from harvester.items.base import Record
 from harvester.items.raw import read_back
 from harvester.items.trend import look_of, normal_tag
 from harvester.parsers.hashtags import bluesky, instagram, mastodon, tiktok, youtube
-from harvester.parsers.hashtags.parts import number_of, tags_in, volume_of
+from harvester.parsers.hashtags.rows import number_of, tags_in, volume_of
 from harvester.parsers.hashtags.staged import read_staged
 from harvester.spiders.hashtags.arguments import problem_of_tag
 from harvester.spiders.hashtags.spider import HashtagsSpider

@@ -9,11 +9,11 @@ import pytest
 from pymongo.database import Database
 
 from harvester.config import Config
-from harvester.dashboard.trends import MOST_LINES, MOST_LOOKS, Wanted, gather, render, write_trends
+from harvester.dashboard.trends import MOST_LINES, MOST_LOOKS, TrendSelection, gather, render, write_trends
 from harvester.exceptions import UsageError
 from harvester.items.trend import Trend
 from harvester.parsers.hashtags.bluesky import trends_of
-from harvester.parsers.hashtags.parts import Look
+from harvester.parsers.hashtags.rows import VisitContext
 from harvester.spiders.hashtags.arguments import HashtagsArguments
 from harvester.spiders.hashtags.spider import HashtagsSpider
 from tests.hashtags.cases import SEEN
@@ -26,7 +26,7 @@ NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 def trend(
     tag: str, hours_ago: int, rank: int | None, volume: int | None, source: str = "google", region: str = "US"
 ) -> Trend:
-    look = Look(source, region, "1d", NOW - timedelta(hours=hours_ago), SEEN)
+    look = VisitContext(source, region, "1d", NOW - timedelta(hours=hours_ago), SEEN)
     (made,) = trends_of({"tag": tag, "posts": volume}, b"{}", rank, look)
     assert isinstance(made, Trend)
     return made
@@ -46,7 +46,7 @@ def test_rank_and_volume_are_drawn_over_time_on_a_page_that_asks_for_nothing(
         trend("Cats", 2, None, 70, "bluesky", "world"),
         trend("old", 24 * 40, 1, 5),
     )
-    page = write_trends(config, Wanted(), tmp_path / "page.html").read_text("utf-8")
+    page = write_trends(config, TrendSelection(), tmp_path / "page.html").read_text("utf-8")
     assert not re.findall(r"(?:src|href|url)\s*[=(]|https?://|<script|@import", page)
     assert "Cats &amp; &lt;b&gt;dogs&lt;/b&gt;" in page
     assert "<h2>google, US, 1d</h2>" in page
@@ -54,7 +54,7 @@ def test_rank_and_volume_are_drawn_over_time_on_a_page_that_asks_for_nothing(
     assert page.count("<svg") == 3  # of the search there is no rank
     assert ">old<" not in page
 
-    google = next(chart for chart in gather(mongodb, Wanted(), NOW) if chart.source == "google")
+    google = next(chart for chart in gather(mongodb, TrendSelection(), NOW) if chart.source == "google")
     assert [line.name for line in google.lines] == ["rain", "Cats & <b>dogs</b>"]  # as they rank now
     assert google.rank_paths() == [
         "M0.0 216.0h.1L333.3 145.3M1000.0 4.0h.1",
@@ -69,15 +69,15 @@ def test_what_is_drawn_is_bounded_and_can_be_chosen(config: Config, mongodb: Rec
         *(trend(f"tag{number}", hours, number + 1, 5) for number in range(MOST_LINES + 3) for hours in range(1, 220)),
         trend("TAG1", 1, 1, 5, "mastodon", "a.example"),
     )
-    google, mastodon = gather(mongodb, Wanted(), NOW)
+    google, mastodon = gather(mongodb, TrendSelection(), NOW)
     assert (len(google.lines), google.tags, len(google.looks)) == (MOST_LINES, MOST_LINES + 3, MOST_LOOKS)
     assert (google.looks[0], google.looks[-1]) == (NOW - timedelta(hours=219), NOW - timedelta(hours=1))
     assert mastodon.rank_paths() == ["M500.0 4.0h.1"]
-    (chart,) = gather(mongodb, Wanted(["#Tag1"], region="US", days=2), NOW)
+    (chart,) = gather(mongodb, TrendSelection(["#Tag1"], region="US", days=2), NOW)
     assert ([line.name for line in chart.lines], len(chart.looks)) == (["tag1"], 48)
-    assert render([google, mastodon, chart], Wanted(), NOW).count("<section>") == 3
+    assert render([google, mastodon, chart], TrendSelection(), NOW).count("<section>") == 3
     with pytest.raises(UsageError, match=r"no trends like that of the last 30 days.*harvester crawl hashtags"):
-        write_trends(config, Wanted(source="tiktok"))
+        write_trends(config, TrendSelection(source="tiktok"))
 
 
 async def test_hashtags_of_harvested_posts_are_counted_by_day(config: Config, mongodb: Records) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pymongo.database import Database
 from redis.asyncio import Redis
 
-from harvester.frontier.messages import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, FrontierStatus
 from harvester.frontier.store import Frontier
 from tests.forking import fork
 from tests.hostile.behaviours import BEHAVIOURS
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     reasons: dict[str, str]
     pictures: dict[str, str]
     """Of those with a picture: why there is none, or `stored`."""
-    status: Status
+    status: FrontierStatus
     peak_mb: float
     files: list[str]
     """All that was made, below the folder above that of the crawl."""
@@ -91,7 +91,7 @@ def _variables(site: HostileSite, database: str, uri: str, redis_url: str) -> di
     }
 
 
-async def _asked(redis_url: str, database: str) -> tuple[list[DeadLetter], Status]:
+async def _asked(redis_url: str, database: str) -> tuple[list[DeadLetter], FrontierStatus]:
     client = Redis.from_url(redis_url)
     try:
         frontier = Frontier(client, "hostile", database)

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from harvester.exceptions import ParseError
 from harvester.items import Media, Provenance, Record
 from harvester.outcomes import verdict_of
-from harvester.parsers.web.sitemap import Entry
+from harvester.parsers.web.sitemap import SitemapEntry
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.sitemaps import SitemapSpider
 from tests.hostile.behaviours import BEHAVIOURS
@@ -88,7 +88,7 @@ class HostileSpider(SitemapSpider):
                 except ValueError:
                     self.crawler.stats.inc_value("hostile/no_links")
 
-    def page_request(self, entry: Entry) -> Request | None:
+    def page_request(self, entry: SitemapEntry) -> Request | None:
         return Request(entry.url, self.linked, errback=self.link_failed)
 
     def linked(self, response: Response) -> None:

@@ -17,7 +17,7 @@ from harvester.identities.pool import Barred, IdentityPool, IdentityRequest, Lat
 from harvester.identities.state import Session, StateFile
 from harvester.outcomes import Outcome
 from harvester.sites import Site
-from harvester.sites.identities import Form, Identities, Sign
+from harvester.sites.identities import FormLoginEntry, Identities, Sign
 from tests.identities.without_crawl import Clock, pause
 
 
@@ -45,7 +45,7 @@ class Disclaimer:
     """A site with a disclaimer, and what its identities make of it."""
 
     def __init__(self, folder: Path, count: int = 1) -> None:
-        form = Form(page=PAGE, fields={"btAgree": "Agree"}, success=Sign(text="Welcome"))
+        form = FormLoginEntry(page=PAGE, fields={"btAgree": "Agree"}, success=Sign(text="Welcome"))
         table = Identities.model_validate({"kind": "agree", "count": count, "logins_per_hour": 1000, "form": form})
         self.site = Site(name="county", hosts=("county.example",), identities=table)
         self.folder = folder

@@ -1,13 +1,13 @@
 """Health decays and heals."""
 
-from harvester.identities.health import AFTER_REST, FLOOR, HEALING_S, MOST_REST_S, REST_S, Health
+from harvester.identities.health import AFTER_REST, FLOOR, HEALING_S, MOST_REST_S, REST_S, IdentityHealth
 from harvester.outcomes import Outcome
 
 NOW = 1_800_000_000.0
 
 
 def test_refusals_wear_down_by_their_weight_and_time_heals() -> None:
-    blocked, limited = Health(), Health()
+    blocked, limited = IdentityHealth(), IdentityHealth()
     assert (blocked.bad(Outcome.BLOCKED, NOW), limited.bad(Outcome.RATE_LIMITED, NOW)) == (0.0, 0.0)
     assert blocked.level(NOW) < limited.level(NOW) < 1.0
     assert blocked.level(NOW + HEALING_S) == 0.75
@@ -15,7 +15,7 @@ def test_refusals_wear_down_by_their_weight_and_time_heals() -> None:
 
 
 def test_good_answers_heal() -> None:
-    health = Health()
+    health = IdentityHealth()
     health.bad(Outcome.BLOCKED, NOW)
     levels = [health.level(NOW)]
     for _ in range(50):
@@ -26,7 +26,7 @@ def test_good_answers_heal() -> None:
 
 
 def test_worn_out_identity_rests_longer_each_time_until_it_is_well() -> None:
-    health, now, rests = Health(), NOW, []
+    health, now, rests = IdentityHealth(), NOW, []
     for _ in range(9):
         while not (rest_s := health.bad(Outcome.BLOCKED, now)):
             pass
@@ -43,7 +43,7 @@ def test_worn_out_identity_rests_longer_each_time_until_it_is_well() -> None:
 
 
 def test_answers_to_what_was_sent_before_a_rest_do_not_lengthen_it() -> None:
-    health = Health()
+    health = IdentityHealth()
     while not health.bad(Outcome.BLOCKED, NOW):
         pass
     until = health.rest_until
@@ -52,8 +52,8 @@ def test_answers_to_what_was_sent_before_a_rest_do_not_lengthen_it() -> None:
 
 
 def test_health_is_kept_whole() -> None:
-    health = Health()
+    health = IdentityHealth()
     while not health.bad(Outcome.CHALLENGE, NOW):
         pass
-    again = Health(*health.kept())
+    again = IdentityHealth(*health.kept())
     assert (again.level(NOW + 500), again.rest_until, again.rests) == (health.level(NOW + 500), health.rest_until, 1)

@@ -14,7 +14,7 @@ from harvester.identities.login_methods import LoginFailed, refuses, shows
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
 from harvester.sites.agreements import _STATEMENT
-from harvester.sites.identities import Form, Sign, Token
+from harvester.sites.identities import FormLoginEntry, Sign, TokenLoginEntry
 
 ANN = Credentials("COUNTY", "ann", SecretStr("correct-horse-1"))
 URL = "https://county.example/token"
@@ -28,7 +28,7 @@ async def token_of(body: bytes, life: str = "life") -> Session:
     async def fetch(request: Request, session: Session) -> Response:
         return Response(request.url, body=body, request=request)
 
-    call = Token(url=URL, body={"name": "{user}"}, token="token", expires_in=life)
+    call = TokenLoginEntry(url=URL, body={"name": "{user}"}, token="token", expires_in=life)
     return await TokenLogin(call, ANN, fetch).sign_in(None)
 
 
@@ -68,7 +68,7 @@ async def sent_form(page: Response) -> bytes:
             sent.append(request.body)
         return page.replace(request=request)
 
-    form = Form(page=page.url, fields={"name": "{user}"}, success=Sign(status=(200,)))
+    form = FormLoginEntry(page=page.url, fields={"name": "{user}"}, success=Sign(status=(200,)))
     await FormLogin(form, ANN, fetch).sign_in(None)
     return sent[0]
 

@@ -14,7 +14,7 @@ from pymongo.database import Database
 
 from harvester.config import Config, load_config
 from harvester.items import Found
-from harvester.jobs.documents import Item, Job, State, read_item
+from harvester.jobs.documents import Item, ItemState, Job, read_item
 from harvester.jobs.ledger import Ledger
 from tests.control.listening import Controllers
 from tests.jobs.command import Jobs
@@ -76,7 +76,7 @@ class Ledgers:
         rows = await self.database["job_items"].find().to_list()
         return {row["key"]: read_item(row) for row in rows}
 
-    async def states(self) -> dict[str, State]:
+    async def states(self) -> dict[str, ItemState]:
         """By key."""
         return {key: item.state for key, item in (await self.items()).items()}
 

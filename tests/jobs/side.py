@@ -15,7 +15,7 @@ from harvester.frontier.messages import (
     Done,
     EndedAck,
     Exchange,
-    Feed,
+    FeedItems,
     ItemEnded,
     ItemRef,
     Leased,
@@ -74,7 +74,7 @@ class Side:
             for index, request in enumerate(requests)
         )
         known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.outgoing.append(Feed(tuple(items), pushes, deadline))
+        self.outgoing.append(FeedItems(tuple(items), pushes, deadline))
         self.waiting.append(known)
         return known
 

@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import UsageError
-from harvester.items import Found, Looked, Record, Said, Stage
+from harvester.items import Found, ItemResult, Looked, Record, Stage
 from harvester.jobs.documents import JobItem
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.job import JobSpider
@@ -108,8 +108,8 @@ class ListedSpider(JobSpider):
             for line in file:
                 yield Found("line", line.strip())
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Said]:
-        return [Said(item.id, "done", "noted") for item in items]
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[ItemResult]:
+        return [ItemResult(item.id, "done", "noted") for item in items]
 
 
 class ServedArguments(SpiderArguments):
@@ -145,8 +145,8 @@ class ServedSpider(JobSpider):
             Path(found.input["pipe"]).read_text()
         return ""
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Said]:
-        return [Said(item.id, "done", "noted") for item in items]
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[ItemResult]:
+        return [ItemResult(item.id, "done", "noted") for item in items]
 
 
 class StandingTreeArguments(TreeArguments):

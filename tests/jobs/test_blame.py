@@ -3,7 +3,7 @@
 import pytest
 from scrapy.utils.test import get_crawler
 
-from harvester.jobs.blame import Blame, blame
+from harvester.jobs.host_faults import Blame, blame
 
 
 def said(outcome: str, reason: str, pages: int = 0) -> Blame:

@@ -23,7 +23,7 @@ from harvester.frontier.operations import set_breaker
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended
 from harvester.stores.servers.kinds import SERVERS
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 from tests.forking import run
 from tests.jobs.command import HARVESTER, Jobs
 
@@ -496,6 +496,6 @@ def test_no_server_is_needed(jobs: Jobs) -> None:
         assert json.loads(shown.stdout)["states"] == {"waiting": 2}
     finally:
         for server in SERVERS:
-            supervisor = running_in(state / server, State.read(state / server).supervisor_pid)
+            supervisor = running_in(state / server, ServerState.read(state / server).supervisor_pid)
             if supervisor:
                 supervisor.wait(240)

@@ -10,7 +10,7 @@ from pymongo.database import Database
 from harvester.items import Found
 from harvester.jobs import control as control_module
 from harvester.jobs.control import Control
-from harvester.jobs.documents import Document, Item, Job, JobState, State, item_id, to_document
+from harvester.jobs.documents import Document, Item, ItemState, Job, JobState, item_id, to_document
 from harvester.jobs.ledger import Ledger, now
 from harvester.jobs.transitions import Cancelled, Ended, Event, Lost, Retried, transition
 from tests.jobs.conftest import Killed, Ledgers, after_operations, nowhere, pages
@@ -63,7 +63,7 @@ async def test_a_retry_tries_no_item_twice_though_workers_bring_them_back_at_onc
         await worker.apply([(item.id, Ended(item.attempts, "invalid", "bad")) for item in claimed])
 
     await work()
-    assert await Control(ledger).retry_those(job.id, [{"state": State.FAILED}], work) == 6
+    assert await Control(ledger).retry_those(job.id, [{"state": ItemState.FAILED}], work) == 6
     assert {item.attempts for item in (await ledgers.items()).values()} == {2}
 
 
@@ -112,9 +112,9 @@ async def test_a_cancelled_job_skips_what_waits_and_lets_what_is_active_end(ledg
     await ledger.apply([(a.id, Ended(1, "ok")), (b.id, Ended(1, "timeout"))])
     items = await ledgers.items()
     assert {key: (item.state, item.reason) for key, item in items.items()} == {
-        "a": (State.DONE, ""),
-        "b": (State.SKIPPED, "cancelled"),
-        "c": (State.SKIPPED, "cancelled"),
+        "a": (ItemState.DONE, ""),
+        "b": (ItemState.SKIPPED, "cancelled"),
+        "c": (ItemState.SKIPPED, "cancelled"),
     }
     assert not await control.resume(job.id)
     assert await control.retry(job.id) is None
@@ -145,7 +145,7 @@ async def test_a_cancelled_job_takes_in_nothing_that_comes_late(ledgers: Ledgers
     control = Control(ledger)
     await control.cancel(job.id)
     await ledger.add(job.id, pages("late"), nowhere)
-    assert await ledgers.states() == {"late": State.SKIPPED}
+    assert await ledgers.states() == {"late": ItemState.SKIPPED}
 
 
 async def _found(ledger: Ledger, job: Job, active: Item) -> object:
@@ -185,7 +185,7 @@ async def test_nothing_waits_in_a_job_that_is_cancelled_between_any_two_operatio
         after_operations(ledger, operations, cancel_job)
         await happens(ledger, job, active)
         if is_cancelled:
-            assert State.WAITING not in (await ledgers.states()).values(), (
+            assert ItemState.WAITING not in (await ledgers.states()).values(), (
                 f"cancelled after {operations + 1} operations"
             )
         operations += 1
@@ -219,7 +219,7 @@ async def test_retry_with_an_outcome_takes_what_waits_for_a_time_too(ledgers: Le
 
 
 async def _waiting(ledgers: Ledgers) -> set[str]:
-    return {key for key, state in (await ledgers.states()).items() if state is State.WAITING}
+    return {key for key, state in (await ledgers.states()).items() if state is ItemState.WAITING}
 
 
 async def test_a_priority_is_the_jobs(ledgers: Ledgers) -> None:
@@ -251,4 +251,4 @@ async def test_who_is_killed_meanwhile_does_the_same_again(
         break
     else:
         pytest.fail("it never came to its end")
-    assert set((await ledgers.states()).values()) == {State.WAITING if action is retry_all else State.SKIPPED}
+    assert set((await ledgers.states()).values()) == {ItemState.WAITING if action is retry_all else ItemState.SKIPPED}

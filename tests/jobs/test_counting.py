@@ -12,7 +12,7 @@ from scrapy.utils.test import get_crawler
 from harvester.config import Config
 from harvester.jobs import documents
 from harvester.jobs.counting import MOST_COUNTED, OTHER
-from harvester.jobs.documents import BY_OUTCOME, Job, JobState, State
+from harvester.jobs.documents import BY_OUTCOME, ItemState, Job, JobState
 from harvester.jobs.job_stats import JobStats
 from harvester.jobs.ledger import now
 from harvester.jobs.service import JobService, by_state
@@ -35,7 +35,7 @@ async def test_a_job_is_counted_whole_in_the_order_in_which_its_items_are_read_s
     mongodb.command("profile", 2)
     counted = await ledger.counting.count(job.id)
     mongodb.command("profile", 0)
-    assert {(each.state, each.items) for each in counted} == {(State.DONE, 1), (State.WAITING, 1)}
+    assert {(each.state, each.items) for each in counted} == {(ItemState.DONE, 1), (ItemState.WAITING, 1)}
     seen = mongodb["system.profile"].find({"command.pipeline.1.$group.items": {"$exists": True}})
     assert [row["planSummary"] for row in seen] == [order]
 
@@ -102,7 +102,7 @@ async def test_a_job_is_counted_again_within_ten_minutes_of_a_count_by_a_clock_t
     assert await counted_by(ledger, job) == at
     known = await ledger.job(job.id)
     assert known
-    assert [(each.state, each.items) for each in known.counts] == [(State.DONE, 1)]
+    assert [(each.state, each.items) for each in known.counts] == [(ItemState.DONE, 1)]
     assert [pace.ended for pace in known.pace] == [0, 1]
 
 
@@ -121,10 +121,10 @@ async def test_whoever_counts_slowly_does_not_replace_what_was_counted_since_by_
         assert await ledger.finish(job.id)
 
     after_operations(slow, 3, finish)  # it has read the items, and not written what they were
-    assert [each.state for each in await slow.counting.count(job.id)] == [State.WAITING]
+    assert [each.state for each in await slow.counting.count(job.id)] == [ItemState.WAITING]
     known = await ledger.job(job.id)
     assert known
-    assert ([each.state for each in known.counts], known.is_counted) == ([State.DONE], True)
+    assert ([each.state for each in known.counts], known.is_counted) == ([ItemState.DONE], True)
 
 
 async def test_whoever_did_not_hear_that_it_may_count_counts(ledgers: Ledgers) -> None:
@@ -185,7 +185,7 @@ async def test_the_end_of_a_large_job_is_told_with_its_final_counts_though_who_f
     assert ended
     assert ended.state is JobState.FINISHED
     told = await ask(JobService(Config(), ledgers.database, ledger), job.id)
-    assert by_state(told) == {State.FAILED: 3}
+    assert by_state(told) == {ItemState.FAILED: 3}
 
 
 async def counted_by(ledger: OneLedger, job: Job) -> datetime | None:
@@ -210,7 +210,7 @@ async def test_a_job_with_any_number_of_outcomes_is_counted_the_rare_ones_togeth
     counted = await ledger.counting.count(job.id)
     assert sum(each.items for each in counted) == 2 * outcomes
     assert {each.kind for each in counted} == {"page"}
-    assert {each.state for each in counted} == {State.WAITING}
+    assert {each.state for each in counted} == {ItemState.WAITING}
     told = {each.outcome: each.items for each in counted}
     assert len(told) == MOST_COUNTED + 1
     assert told["none of 0"] == outcomes + 1

@@ -21,14 +21,14 @@ from harvester.breaker.states import BreakerState
 from harvester.config import Config
 from harvester.exceptions import ServiceError
 from harvester.frontier.store import Frontier
-from harvester.items import Batch, Said, Stage
+from harvester.items import Batch, ItemResult, Stage
 from harvester.items.bluesky import Follow
 from harvester.jobs import feeder as feeder_module
 from harvester.jobs.control import Control
-from harvester.jobs.documents import Item, Job, JobItem, JobState, State, to_document
+from harvester.jobs.documents import Item, ItemState, Job, JobItem, JobState, to_document
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import now
+from harvester.jobs.missing import Listing
 from harvester.jobs.runs import Run
 from tests.jobs.conftest import Killed, Ledgers, OneLedger, moments, nowhere, pages
 from tests.jobs.side import Side
@@ -42,7 +42,7 @@ class Spider:
 
     def __init__(
         self,
-        ask: Callable[[Sequence[JobItem]], Iterable[Request | Said]] | None = None,
+        ask: Callable[[Sequence[JobItem]], Iterable[Request | ItemResult]] | None = None,
         looks: Callable[[Item], Iterable[Listing]] = lambda _: (),
     ) -> None:
         self.name = "flat"
@@ -50,7 +50,7 @@ class Spider:
         self.given: list[JobItem] = []
         self.looks = looks
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
         self.given += items
         return self.ask(items)
 
@@ -136,9 +136,9 @@ async def test_items_are_fed_fetched_and_written_down_as_they_ended(ledgers: Led
     assert sorted(urls) == [f"{at}bad", f"{at}gone", f"{at}good"]
     items = await ledgers.items()
     assert {key: (item.state, item.outcome, item.reason) for key, item in items.items()} == {
-        "good": (State.DONE, "ok", ""),
-        "gone": (State.DONE, "gone", f"{at}gone says gone"),
-        "bad": (State.FAILED, "invalid", f"{at}bad says invalid"),
+        "good": (ItemState.DONE, "ok", ""),
+        "gone": (ItemState.DONE, "gone", f"{at}gone says gone"),
+        "bad": (ItemState.FAILED, "invalid", f"{at}bad says invalid"),
     }
     assert items["good"].counts == {"requests": 1, "records": 1, "new": 0, "rejected": 0}
     status = await worker.side.frontier.status()
@@ -147,7 +147,7 @@ async def test_items_are_fed_fetched_and_written_down_as_they_ended(ledgers: Led
 
 def looking(item: Item) -> Iterator[Listing]:
     """Of an item that is done, its follows were looked through."""
-    if item.state is State.DONE:
+    if item.state is ItemState.DONE:
         yield Listing(Follow, {"did": item.key})
 
 
@@ -204,13 +204,13 @@ async def test_a_feeder_killed_anywhere_leaves_marked_what_another_would_have(
     item = (await ledgers.items())["a"]
     marked = await ledgers.database["follows"].find_one()
     assert marked
-    assert item.state is not State.DONE or marked["gone_at"] == item.fed_at, "nobody would look again"
+    assert item.state is not ItemState.DONE or marked["gone_at"] == item.fed_at, "nobody would look again"
     other = await workers.another(Spider(looks=looking))
     await other.side.frontier.leave(worker.side.worker)
     for _ in range(3):
         await retell(other)
         await other.round()
-    assert (await ledgers.states()) == {"a": State.DONE}
+    assert (await ledgers.states()) == {"a": ItemState.DONE}
     assert (await ledgers.database["follows"].find_one() or {})["gone_at"] <= now()
 
 
@@ -220,7 +220,7 @@ async def test_items_of_a_kind_share_requests_as_the_spider_says(ledgers: Ledger
     worker = await workers.another(spider)
     urls = await worker.round()
     assert Counter(url.count(",") + 1 for url in urls) == {3: 1, 2: 1}
-    assert set((await ledgers.states()).values()) == {State.DONE}
+    assert set((await ledgers.states()).values()) == {ItemState.DONE}
     assert {item.attempt for item in spider.given} == {1}
 
 
@@ -238,7 +238,7 @@ async def test_no_more_than_a_window_is_in_the_frontier(
         worker.side.fetch_all()
         await worker.side.exchange()
     assert 15 <= most <= 20
-    assert set((await ledgers.states()).values()) == {State.DONE}
+    assert set((await ledgers.states()).values()) == {ItemState.DONE}
 
 
 async def test_jobs_have_equal_shares_of_the_window_and_a_small_one_waits_for_no_large_one(
@@ -269,7 +269,7 @@ async def test_a_job_that_is_paused_or_cancelled_is_not_fed(ledgers: Ledgers, wo
     await control.cancel(job.id)
     await worker.ledger.add(job.id, pages("late"), nowhere)
     assert await worker.round() == []
-    assert await ledgers.states() == {"a": State.SKIPPED, "late": State.SKIPPED}
+    assert await ledgers.states() == {"a": ItemState.SKIPPED, "late": ItemState.SKIPPED}
 
 
 async def test_what_failed_for_a_passing_reason_is_fed_again_when_it_is_due(ledgers: Ledgers, workers: Workers) -> None:
@@ -280,7 +280,7 @@ async def test_what_failed_for_a_passing_reason_is_fed_again_when_it_is_due(ledg
         assert await worker.round({url: "timeout"}) == [url]
     assert await worker.round() == [url]
     item = (await ledgers.items())["a"]
-    assert (item.state, item.attempts, item.failures) == (State.DONE, 3, 2)
+    assert (item.state, item.attempts, item.failures) == (ItemState.DONE, 3, 2)
     assert [each.outcome for each in item.history] == ["timeout", "timeout", "ok"]
 
 
@@ -330,14 +330,14 @@ async def test_what_a_spider_says_of_an_item_that_it_cannot_begin_with_need_not_
     worker = await workers.another(Spider(ask))
     assert await worker.round() == ["https://site.example/a"]
     item = (await ledgers.items())["bad"]
-    assert (item.state, item.reason) == (State.FAILED, "ValueError: there is no place ?")
+    assert (item.state, item.reason) == (ItemState.FAILED, "ValueError: there is no place ?")
 
 
 async def test_an_item_is_not_blamed_for_what_mongodb_refuses_to_write_down_of_it(
     ledgers: Ledgers, workers: Workers
 ) -> None:
-    def ask(items: Sequence[JobItem]) -> Iterator[Said]:
-        return (Said(item.id, "skipped", "opt_out", "it says so") for item in items)
+    def ask(items: Sequence[JobItem]) -> Iterator[ItemResult]:
+        return (ItemResult(item.id, "skipped", "opt_out", "it says so") for item in items)
 
     await job_with(ledgers, "a")
     worker = await workers.another(Spider(ask))
@@ -345,13 +345,13 @@ async def test_an_item_is_not_blamed_for_what_mongodb_refuses_to_write_down_of_i
     with pytest.raises(OperationFailure):
         await worker.step()
     item = (await ledgers.items())["a"]
-    assert (item.state, item.outcome, item.reason, item.history) == (State.ACTIVE, "", "", ())
+    assert (item.state, item.outcome, item.reason, item.history) == (ItemState.ACTIVE, "", "", ())
     await ledgers.database.command("collMod", "job_items", validator={})
     await worker.side.frontier.leave(worker.side.worker)
     other = await workers.another(Spider(ask))
     assert await other.round() == []
     item = (await ledgers.items())["a"]
-    assert (item.state, item.outcome, item.reason, item.failures) == (State.SKIPPED, "opt_out", "it says so", 0)
+    assert (item.state, item.outcome, item.reason, item.failures) == (ItemState.SKIPPED, "opt_out", "it says so", 0)
 
 
 async def test_an_item_is_not_blamed_for_a_server_that_its_spider_cannot_reach(
@@ -364,19 +364,19 @@ async def test_an_item_is_not_blamed_for_a_server_that_its_spider_cannot_reach(
     worker = await workers.another(SpiderOfMany(ask))
     with pytest.raises(ServiceError):
         await worker.step()
-    assert {(item.state, item.history) for item in (await ledgers.items()).values()} == {(State.ACTIVE, ())}
+    assert {(item.state, item.history) for item in (await ledgers.items()).values()} == {(ItemState.ACTIVE, ())}
     await worker.side.frontier.leave(worker.side.worker)
     assert len(await (await workers.another()).round()) == 2
-    assert {(item.state, item.failures) for item in (await ledgers.items()).values()} == {(State.DONE, 0)}
+    assert {(item.state, item.failures) for item in (await ledgers.items()).values()} == {(ItemState.DONE, 0)}
 
 
 async def test_a_spider_that_speaks_of_another_item_than_it_was_given_costs_that_item_only(
     ledgers: Ledgers, workers: Workers
 ) -> None:
-    def ask(items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def ask(items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             if item.key == "bad":
-                yield Said("job:page:another", "done", "ok")
+                yield ItemResult("job:page:another", "done", "ok")
             yield Request(f"https://site.example/{item.key}")
 
     await job_with(ledgers, "a", "bad", "c")
@@ -392,7 +392,7 @@ async def test_an_item_for_which_there_is_nothing_to_ask_is_done(ledgers: Ledger
     worker = await workers.another(Spider(lambda _: []))
     assert await worker.round() == []
     item = (await ledgers.items())["a"]
-    assert (item.state, item.outcome) == (State.DONE, "empty")
+    assert (item.state, item.outcome) == (ItemState.DONE, "empty")
 
 
 async def test_an_item_begins_with_a_bounded_number_of_requests(
@@ -414,7 +414,7 @@ async def test_two_feeders_feed_every_item_once(ledgers: Ledgers, workers: Worke
             urls += fetched
     assert len(urls) == len(set(urls)) == 300
     items = (await ledgers.items()).values()
-    assert {(item.state, item.attempts) for item in items} == {(State.DONE, 1)}
+    assert {(item.state, item.attempts) for item in items} == {(ItemState.DONE, 1)}
 
 
 @pytest.mark.parametrize("operations", moments(2, 16))
@@ -432,7 +432,7 @@ async def test_a_feeder_killed_anywhere_leaves_nothing_behind(
         await other.round()
         await retell(other)
     states = Counter((await ledgers.states()).values())
-    assert states == {State.DONE: 4, State.SKIPPED: 1}
+    assert states == {ItemState.DONE: 4, ItemState.SKIPPED: 1}
 
 
 async def test_items_that_a_dead_feeder_claimed_wait_again_when_its_feed_can_come_no_more(
@@ -477,17 +477,17 @@ async def test_what_callbacks_say_counts_though_another_feeder_took_the_attempt_
     await silent.side.frontier.leave(silent.side.worker)
     await Control(ledgers.another()).pause(job.id)
     await other.step()
-    assert await ledgers.states() == {"a": State.WAITING}
+    assert await ledgers.states() == {"a": ItemState.WAITING}
     async with silent.side.served():  # it wakes in time
         await silent.feeder._send(claimed, deadline)
     await silent.side.exchange(wanted=1)
-    said, stage = Said(item.id, "failed", "private", "it is private"), Stage(item.id, "seen")
+    said, stage = ItemResult(item.id, "failed", "private", "it is private"), Stage(item.id, "seen")
     await silent.ledger.note([Batch([], (), job.id, ((item.id, 1),), stages=(stage,), said=(said,))], nowhere)
     silent.side.fetch_all()
     await silent.side.exchange()
     await silent.step()
     item = (await ledgers.items())["a"]
-    assert (item.state, item.outcome, item.reason, item.stage) == (State.FAILED, "private", "it is private", "seen")
+    assert (item.state, item.outcome, item.reason, item.stage) == (ItemState.FAILED, "private", "it is private", "seen")
     assert [(each.attempt, each.outcome) for each in item.history] == [(1, "private")]
 
 
@@ -501,7 +501,7 @@ async def test_a_feeder_that_begins_leaves_to_others_what_they_are_about_to_feed
     await dead.side.frontier.leave(dead.side.worker)
     assert len(await third.round()) == 1
     items = {item.attempts: item for item in (await ledgers.items()).values()}
-    assert (items[2].state, items[1].state) == (State.DONE, State.ACTIVE)
+    assert (items[2].state, items[1].state) == (ItemState.DONE, ItemState.ACTIVE)
     assert items[1].feeder.startswith(alive.side.worker)
 
 
@@ -543,7 +543,7 @@ async def test_a_run_at_all_jobs_does_not_end_before_it_has_heard_of_the_frontie
     async with worker.side.served():
         with pytest.raises(Fed):
             await run.work(lambda: False, pause)
-    assert await ledgers.states() == {"a": State.ACTIVE}
+    assert await ledgers.states() == {"a": ItemState.ACTIVE}
 
 
 async def test_whether_a_job_is_over_is_asked_only_by_a_process_that_holds_no_request_of_it(
@@ -572,7 +572,7 @@ async def test_all_is_fed_again_that_redis_has_forgotten(ledgers: Ledgers, worke
     await worker.side.exchange()
     assert len(await worker.round()) == 5
     items = (await ledgers.items()).values()
-    assert {(item.state, item.attempts, item.failures) for item in items} == {(State.DONE, 2, 0)}
+    assert {(item.state, item.attempts, item.failures) for item in items} == {(ItemState.DONE, 2, 0)}
 
 
 async def test_a_feed_that_comes_late_is_refused_and_its_items_wait_again(
@@ -582,7 +582,7 @@ async def test_a_feed_that_comes_late_is_refused_and_its_items_wait_again(
     worker = await workers.another()
     monkeypatch.setattr(worker.side, "now", lambda: worker.side.at - 2 * feeder_module.FEED_S)
     assert await worker.round() == []
-    assert await ledgers.states() == {"a": State.ACTIVE}
+    assert await ledgers.states() == {"a": ItemState.ACTIVE}
     monkeypatch.undo()
     await worker.side.frontier.leave(worker.side.worker)
     other = await workers.another()

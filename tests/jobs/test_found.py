@@ -8,7 +8,7 @@ import bson
 import pytest
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items import Found, Looked, Said, Stage
+from harvester.items import Found, ItemResult, Looked, Stage
 from harvester.items.found import MOST_INPUT_BYTES, MOST_LEFT_BYTES, MOST_LEVELS
 
 
@@ -53,21 +53,21 @@ def test_what_is_just_small_enough_is_taken() -> None:
 
 def test_no_item_ends_in_a_state_that_is_no_end() -> None:
     with pytest.raises(InvalidRecordError, match="no item ends as 'active'"):
-        Said("id", "active", "ok")
+        ItemResult("id", "active", "ok")
 
 
 def test_an_item_that_waits_says_until_when_and_no_other_does() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
-    assert Said("id", "waiting", "rate_limited", "used up", at).until == at
+    assert ItemResult("id", "waiting", "rate_limited", "used up", at).until == at
     for state, until in (("waiting", None), ("done", at)):
         with pytest.raises(InvalidRecordError, match="says until when"):
-            Said("id", state, "ok", until=until)
+            ItemResult("id", state, "ok", until=until)
 
 
 def test_what_is_said_of_an_item_can_be_written_down() -> None:
     for outcome, reason in (("\ud800", ""), ("gone", "it says \udfff")):
         with pytest.raises(InvalidRecordError, match="cannot be written as UTF-8"):
-            Said("id", "failed", outcome, reason)
+            ItemResult("id", "failed", outcome, reason)
 
 
 @pytest.mark.parametrize(

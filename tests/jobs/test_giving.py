@@ -13,9 +13,9 @@ from harvester.frontier.start_list import StartList
 from harvester.items import Found
 from harvester.items.found import MOST_INPUT_BYTES
 from harvester.jobs.control import Control
-from harvester.jobs.documents import JobState, State
-from harvester.jobs.opening import OpensJobs, file_entries, give_items, open_job_of
-from harvester.jobs.serving import Serving
+from harvester.jobs.documents import ItemState, JobState
+from harvester.jobs.job_opener import OpensJobs, file_entries, give_items, open_job_of
+from harvester.jobs.start_lists import Serving
 from tests.jobs.conftest import Killed, Ledgers, OneLedger
 from tests.jobs.spiders import TreeArguments, TreeSpider
 from tests.jobs.test_ledger import claim, end
@@ -83,7 +83,7 @@ async def test_what_two_give_together_is_complete_when_one_has_given_it(ledgers:
     known = await ledgers.another().job(slow.id)
     assert known
     assert known.state is JobState.FINISHED
-    assert set((await ledgers.states()).values()) == {State.DONE}
+    assert set((await ledgers.states()).values()) == {ItemState.DONE}
     assert len(await jobs_of(ledgers)) == 1
 
 

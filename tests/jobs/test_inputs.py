@@ -12,12 +12,12 @@ import pytest
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
-from harvester.jobs.inputs import MOST_LINE_BYTES, BadLine, Format, Lines, opened
+from harvester.jobs.inputs import MOST_LINE_BYTES, BadLine, InputFormat, InputLines, opened
 from harvester.jobs.submission import BadLines
 
 
-def lines_of(data: bytes, name: str = "x.csv", **how: Any) -> Lines:
-    return Lines(io.BufferedReader(io.BytesIO(data)), name, "parcel", **how)
+def lines_of(data: bytes, name: str = "x.csv", **how: Any) -> InputLines:
+    return InputLines(io.BufferedReader(io.BytesIO(data)), name, "parcel", **how)
 
 
 def read(data: bytes, name: str = "x.csv", **how: Any) -> list[Found | BadLine]:
@@ -85,16 +85,16 @@ def test_an_object_is_the_input_and_a_whole_number_may_be_its_key() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "form"),
     [
-        ("a.csv", b"key\n1\n", Format.CSV),
-        ("a.TSV", b"key\n1\n", Format.CSV),
-        ("a.ndjson", b'{"key":"1"}\n', Format.JSONL),
-        ("a.txt", b'{"key":"1"}\n', Format.TEXT),
-        ("-", b' \n{"key":"1"}\n', Format.JSONL),
-        ("-", b"1\n", Format.TEXT),
-        ("accounts", codecs.BOM_UTF8 + b'{"key":"1"}\n', Format.JSONL),
+        ("a.csv", b"key\n1\n", InputFormat.CSV),
+        ("a.TSV", b"key\n1\n", InputFormat.CSV),
+        ("a.ndjson", b'{"key":"1"}\n', InputFormat.JSONL),
+        ("a.txt", b'{"key":"1"}\n', InputFormat.TEXT),
+        ("-", b' \n{"key":"1"}\n', InputFormat.JSONL),
+        ("-", b"1\n", InputFormat.TEXT),
+        ("accounts", codecs.BOM_UTF8 + b'{"key":"1"}\n', InputFormat.JSONL),
     ],
 )
-def test_the_format_is_known_by_the_ending_or_by_the_first_character(name: str, data: bytes, form: Format) -> None:
+def test_the_format_is_known_by_the_ending_or_by_the_first_character(name: str, data: bytes, form: InputFormat) -> None:
     assert lines_of(data, name).form is form
 
 
@@ -262,7 +262,7 @@ def test_a_line_without_an_end_takes_no_memory() -> None:
             self.left -= size
             return size
 
-    (bad,) = Lines(io.BufferedReader(Endless()), "-", "line")
+    (bad,) = InputLines(io.BufferedReader(Endless()), "-", "line")
     assert isinstance(bad, BadLine)
     assert len(bad.text) == 1000
 
@@ -339,12 +339,12 @@ def test_a_file_that_is_no_text_is_refused_by_name(data: bytes, what: str) -> No
         ("g.v2.TSV.bz2", None, "csv"),
         ("g.ndjson.zst", None, "jsonl"),
         ("g.txt.xz", None, "text"),
-        ("g.csv.gz", Format.TEXT, "text"),
+        ("g.csv.gz", InputFormat.TEXT, "text"),
         ("g.gz", None, "FORMAT"),
         ("-", None, "FORMAT"),
     ],
 )
-def test_what_unpacks_a_file_says_its_format_too(name: str, form: Format | None, said: str) -> None:
+def test_what_unpacks_a_file_says_its_format_too(name: str, form: InputFormat | None, said: str) -> None:
     for magic, program in (
         (b"\x1f\x8b", "zcat"),
         (b"\x28\xb5\x2f\xfd", "zstdcat"),
@@ -375,7 +375,7 @@ def test_a_line_that_windows_ended_is_none_of_an_old_mac_though_its_end_comes_la
             buffer[: len(part)] = part
             return len(part)
 
-    assert list(Lines(io.BufferedReader(Slow()), "-", "parcel")) == [item(1, "a", {}), item(2, "b", {})]
+    assert list(InputLines(io.BufferedReader(Slow()), "-", "parcel")) == [item(1, "a", {}), item(2, "b", {})]
 
 
 @pytest.mark.parametrize("name", ["arr.json", "arr", "-"])
@@ -389,7 +389,7 @@ def test_a_json_array_is_refused_with_what_makes_lines_of_it(name: str, data: by
 
 
 def test_lines_that_begin_as_an_array_are_keys_when_one_says_that_they_are_text() -> None:
-    assert keys(b"[1] Main Street\nb\n", "keys", form=Format.TEXT) == ["[1] Main Street", "b"]
+    assert keys(b"[1] Main Street\nb\n", "keys", form=InputFormat.TEXT) == ["[1] Main Street", "b"]
 
 
 def test_a_key_column_that_is_not_there_is_refused_with_those_that_are() -> None:
@@ -433,7 +433,7 @@ def test_what_can_be_read_no_further_is_refused_after_what_was_read() -> None:
             buffer[:4] = b"a\nb\n"
             return 4
 
-    lines = iter(Lines(io.BufferedReader(Raw()), "x.txt", "parcel"))
+    lines = iter(InputLines(io.BufferedReader(Raw()), "x.txt", "parcel"))
     assert [next(lines), next(lines)] == [item(1, "a", {}), item(2, "b", {})]
     with pytest.raises(UsageError, match=r"The file x.txt cannot be read: Input/output error\."):
         next(lines)

@@ -8,7 +8,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.jobs import job_stats
-from harvester.jobs.documents import Job, Said, State
+from harvester.jobs.documents import ItemState, Job, SavedResult
 from harvester.jobs.job_stats import JobStats, reason_of
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended, StageReached
@@ -111,7 +111,7 @@ async def test_at_the_end_it_is_told_what_is_not_done_why_and_from_when_on_it_is
             (items["a"], Ended(1, "timeout", "no answer in 5 s")),
             (items["b"], Ended(1, "timeout", "no answer in 5 s")),
             (items["c"], Ended(1, "invalid", "")),
-            (items["d"], Said(1, State.FAILED, "gone", "gone: AccountDeactivated")),
+            (items["d"], SavedResult(1, ItemState.FAILED, "gone", "gone: AccountDeactivated")),
             (items["d"], Ended(1, "ok")),
             (items["e"], Ended(1, "policy_denied", "robots.txt")),
             (items["f"], Ended(1, "ok", "of no interest")),

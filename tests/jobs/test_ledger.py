@@ -16,7 +16,7 @@ from harvester import items
 from harvester.config import Config
 from harvester.items import Batch, Found, Stage
 from harvester.jobs import ledger as ledger_module
-from harvester.jobs.documents import Item, JobState, Said, State, item_id
+from harvester.jobs.documents import Item, ItemState, JobState, SavedResult, item_id
 from harvester.jobs.ledger import Added, now
 from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Ended, Lost, StageReached
@@ -68,7 +68,7 @@ async def test_items_are_added_once_and_counted(ledgers: Ledgers) -> None:
     assert await ledger.add(job.id, pages(), nowhere) == Added(0, 0)
     items = await ledgers.items()
     assert items.keys() == {"1", "2", "3", "4"}
-    assert {item.state for item in items.values()} == {State.WAITING}
+    assert {item.state for item in items.values()} == {ItemState.WAITING}
 
 
 async def test_an_operation_that_was_done_twice_counts_once(ledgers: Ledgers) -> None:
@@ -121,12 +121,14 @@ async def test_what_pages_say_of_items_is_noted_for_the_attempt_that_they_were_f
     await ledger.add(job.id, pages("a", "b", depth=1), nowhere)
     a, b = await claim(ledger, job.id, 2)
     page = Batch([], (), job.id, ((a.id, 1), (b.id, 7)), (Found("page", "c"), Found("page", "c", depth=1)))
-    page = page._replace(stages=(Stage(a.id, "half"), Stage(b.id, "half")), said=(items.Said(a.id, "failed", "gone"),))
+    page = page._replace(
+        stages=(Stage(a.id, "half"), Stage(b.id, "half")), said=(items.ItemResult(a.id, "failed", "gone"),)
+    )
     await ledger.note([page, page, page._replace(said=())], nowhere)
     noted = await ledgers.items()
-    assert (noted["a"].stage, noted["a"].said) == ("half", Said(1, State.FAILED, "gone"))
+    assert (noted["a"].stage, noted["a"].said) == ("half", SavedResult(1, ItemState.FAILED, "gone"))
     assert (noted["b"].stage, noted["b"].said) == ("", None)
-    assert (noted["c"].state, noted["c"].depth) == (State.WAITING, 1)
+    assert (noted["c"].state, noted["c"].depth) == (ItemState.WAITING, 1)
 
 
 async def test_an_item_found_nearer_is_nearer_and_done_again(ledgers: Ledgers) -> None:
@@ -137,7 +139,7 @@ async def test_an_item_found_nearer_is_nearer_and_done_again(ledgers: Ledgers) -
     assert {item.depth for item in (await ledgers.items()).values()} == {3}
     await ledger.add(job.id, pages("done", "waiting", depth=1), nowhere)
     assert {item.depth for item in (await ledgers.items()).values()} == {1}
-    assert await ledgers.states() == {"done": State.WAITING, "waiting": State.WAITING}
+    assert await ledgers.states() == {"done": ItemState.WAITING, "waiting": ItemState.WAITING}
 
 
 async def test_the_nearest_are_claimed_first_then_those_with_the_largest_priority(ledgers: Ledgers) -> None:
@@ -207,7 +209,7 @@ async def test_never_more_items_are_fed_than_the_limit_and_the_rest_are_skipped(
     assert Counter(item.kind for item in fed) == {"page": 30, "other": 1}
     assert sorted(item.number for item in fed if item.number) == list(range(1, 31))
     assert Counter((item.state, item.reason) for item in items.values() if not item.attempts) == {
-        (State.SKIPPED, "max_items"): 70
+        (ItemState.SKIPPED, "max_items"): 70
     }
 
 
@@ -229,17 +231,17 @@ async def test_events_of_several_processes_count_once(ledgers: Ledgers) -> None:
     events = [(item.id, Ended(1, "timeout", "late", {"requests": 1})) for item in claimed]
     await asyncio.gather(first.apply(events), second.apply(events[::-1]), second.apply(events))
     items = (await ledgers.items()).values()
-    assert {(item.state, item.failures, item.counts["requests"]) for item in items} == {(State.WAITING, 1, 1)}
+    assert {(item.state, item.failures, item.counts["requests"]) for item in items} == {(ItemState.WAITING, 1, 1)}
 
 
 async def test_several_events_of_an_item_are_made_in_their_order(ledgers: Ledgers) -> None:
     job, ledger = await ledgers.job(), ledgers.another()
     await ledger.add(job.id, pages("a"), nowhere)
     (item,) = await claim(ledger, job.id, 1)
-    said = Said(1, State.SKIPPED, "opt_out", "it says so")
+    said = SavedResult(1, ItemState.SKIPPED, "opt_out", "it says so")
     assert await ledger.apply([(item.id, StageReached(1, "half")), (item.id, said), (item.id, Ended(1, "ok"))]) == 1
     after = (await ledgers.items())["a"]
-    assert (after.state, after.stage, after.outcome, after.said) == (State.SKIPPED, "half", "opt_out", None)
+    assert (after.state, after.stage, after.outcome, after.said) == (ItemState.SKIPPED, "half", "opt_out", None)
 
 
 async def test_an_event_that_meets_another_is_made_of_what_that_left(ledgers: Ledgers) -> None:
@@ -262,7 +264,7 @@ async def test_an_event_that_meets_another_is_made_of_what_that_left(ledgers: Le
             ledger.meanwhile = None
             await nearer()
         after = (await ledgers.items())[key]
-        assert (after.state, after.depth) == (State.WAITING, 2), operations
+        assert (after.state, after.depth) == (ItemState.WAITING, 2), operations
         await other.items.delete_one({"_id": item.id})
 
 
@@ -358,7 +360,7 @@ async def test_items_that_come_while_a_job_is_being_finished_are_not_missed(ledg
     after = await other.job(job.id)
     assert after is not None
     assert after.state is JobState.OPEN
-    assert await ledgers.states() == {"late": State.WAITING}
+    assert await ledgers.states() == {"late": ItemState.WAITING}
 
 
 @pytest.mark.parametrize("operations", moments(1, 14))
@@ -387,9 +389,9 @@ async def test_a_process_killed_while_it_adds_claims_or_ends_items_loses_none(
         await other.apply([(item.id, Ended(item.attempts, "ok", counts={"records": 1})) for item in claimed])
     items = await ledgers.items()
     assert {key: (item.state, item.counts.get("records", 0)) for key, item in items.items()} == {
-        "a": (State.DONE, 1),
-        "b": (State.DONE, 1),
-        "c": (State.SKIPPED, 0),
+        "a": (ItemState.DONE, 1),
+        "b": (ItemState.DONE, 1),
+        "c": (ItemState.SKIPPED, 0),
     }
     assert await other.finish(job.id)
 
@@ -427,13 +429,13 @@ async def test_killed_processes_that_claim_leave_every_item_in_one_state(
             await process.wait()
     await disconnected(mongodb)
     states = Counter((await ledgers.states()).values())
-    assert states[State.ACTIVE]
-    assert states[State.DONE]
+    assert states[ItemState.ACTIVE]
+    assert states[ItemState.DONE]
     lost = await ledger.active(job.id)
-    assert await ledger.apply([(item.id, Lost(item.attempts)) for item in lost]) == states[State.ACTIVE]
+    assert await ledger.apply([(item.id, Lost(item.attempts)) for item in lost]) == states[ItemState.ACTIVE]
     process = await begin("claiming", tmp_path, mongodb_uri, mongodb.name)
     await process.end(240)
-    assert Counter((await ledgers.states()).values()).keys() == {State.ACTIVE, State.DONE}
+    assert Counter((await ledgers.states()).values()).keys() == {ItemState.ACTIVE, ItemState.DONE}
     assert len(await ledgers.items()) == 1000
 
 
@@ -444,9 +446,9 @@ async def test_items_are_counted_by_state_stage_and_outcome(ledgers: Ledgers) ->
     await ledger.apply([(a.id, StageReached(1, "half")), (b.id, Ended(1, "gone"))])
     counted = await ledger.counting.count(job.id)
     assert {(each.kind, each.state, each.stage, each.outcome, each.items) for each in counted} == {
-        ("page", State.ACTIVE, "half", "", 1),
-        ("page", State.DONE, "", "gone", 1),
-        ("page", State.WAITING, "", "", 1),
+        ("page", ItemState.ACTIVE, "half", "", 1),
+        ("page", ItemState.DONE, "", "gone", 1),
+        ("page", ItemState.WAITING, "", "", 1),
     }
     known = await ledger.job(job.id)
     assert known is not None

@@ -39,7 +39,7 @@ from harvester.frontier.messages import (
     Done,
     EndedAck,
     Exchange,
-    Feed,
+    FeedItems,
     ItemEnded,
     ItemRef,
     Leased,
@@ -47,12 +47,12 @@ from harvester.frontier.messages import (
     Push,
 )
 from harvester.frontier.store import Frontier
-from harvester.items import Batch, Found, Said
+from harvester.items import Batch, Found, ItemResult
 from harvester.jobs.control import Control
-from harvester.jobs.documents import UNFINISHED, Item, JobItem, JobState, State, read_item
+from harvester.jobs.documents import UNFINISHED, Item, ItemState, JobItem, JobState, read_item
 from harvester.jobs.feeder import Feeder
-from harvester.jobs.gone import Listing
 from harvester.jobs.ledger import Ledger, now
+from harvester.jobs.missing import Listing
 from tests.frontier.items import check_items
 from tests.jobs.conftest import Killed, nowhere
 from tests.jobs.side import Side
@@ -127,7 +127,7 @@ class ModelSide(Side):
 
     def feed(self, items: Sequence[ItemRef], requests: Sequence[Request], deadline: float) -> Awaitable[None]:
         pushes = [self.push(request.url, tuple(items), f"{deadline}:{index}") for index, request in enumerate(requests)]
-        feed = Feed(tuple(items), tuple(each._replace(filtered=False) for each in pushes), deadline)
+        feed = FeedItems(tuple(items), tuple(each._replace(filtered=False) for each in pushes), deadline)
         self.outgoing.append(feed)
         self.world.sent.append(feed)
         return self.told(feed)
@@ -193,7 +193,7 @@ class ModelSide(Side):
             await self.process.ledger.note([Batch([], (), leased.job, items, found)], nowhere)
             self.outgoing.append(self.push(f"https://site.example/behind/{number}", items, f"behind {number}"))
         else:
-            said = tuple(Said(each.id, "done", "ok", said_in(each.attempt)) for each in items)
+            said = tuple(ItemResult(each.id, "done", "ok", said_in(each.attempt)) for each in items)
             await self.process.ledger.note([Batch([], (), leased.job, items, said=said)], nowhere)
         self.outgoing.append(Done(leased.id, records=1))
 
@@ -445,7 +445,7 @@ class Protocol(RuleBasedStateMachine):
             ended = [each.attempt for each in item.history]
             assert ended == sorted(set(ended)), "an attempt ended twice"
             assert not ended or ended[-1] <= item.attempts
-            assert item.state is not State.ACTIVE or item.attempts not in ended
+            assert item.state is not ItemState.ACTIVE or item.attempts not in ended
             for each in item.history:
                 assert each.outcome != "ok" or each.reason == said_in(each.attempt), "what its callback said is lost"
             assert item.failures <= item.attempts
@@ -474,7 +474,7 @@ class Protocol(RuleBasedStateMachine):
         self.every_item_has_one_state_and_a_fate_that_follows_from_what_happened()
         assert not any(item.state in UNFINISHED for item in items.values()), items
         if not self.cancelled:
-            assert {item.state for item in items.values()} == {State.DONE}
+            assert {item.state for item in items.values()} == {ItemState.DONE}
             assert set(items) == self.world.keys == _closure(self.world.keys)
             kinds = ("page", "behind")
             assert self.world.records == {f"https://site.example/{kind}/{key}" for kind in kinds for key in items}

@@ -20,11 +20,11 @@ from harvester.config import Config
 from harvester.items import Found
 from harvester.jobs import ledger as ledger_module
 from harvester.jobs.budgets import MINUTES
-from harvester.jobs.documents import Item, Job, State, item_id, looked_at, read_item, to_document
-from harvester.jobs.ledger import Ledger, Listed
+from harvester.jobs.documents import Item, ItemState, Job, item_id, looked_at, read_item, to_document
+from harvester.jobs.ledger import Ledger, ListedItems
+from harvester.jobs.recurring import restart
 from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Changed, Ended, Removed
-from harvester.jobs.watched import restart
 from harvester.pipelines.mongo import MOST_BYTES
 from harvester.sites import load_sites
 from tests.forking import Forked, fork
@@ -83,7 +83,7 @@ async def test_items_of_a_standing_job_wait_for_their_next_look_and_come_in_the_
     assert len(await look(ledger, job)) == 30
     assert await look(ledger, job) == []
     items = await ledgers.items()
-    assert {item.state for item in items.values()} == {State.WAITING}
+    assert {item.state for item in items.values()} == {ItemState.WAITING}
     assert {looked_at(item.looks) for item in items.values()} == {MORNING}
     assert {(item.why, item.looks[0].found, item.looks[0].cost) for item in items.values()} == {("every 1h", 1, 2.0)}
     assert not await ledger.finish(job.id)
@@ -121,7 +121,7 @@ async def test_items_that_failed_are_all_looked_at_again_however_long_their_name
             job=job.id,
             kind="feed",
             key=key,
-            state=State.FAILED,
+            state=ItemState.FAILED,
             created_at=MORNING,
             updated_at=MORNING,
         )
@@ -131,7 +131,7 @@ async def test_items_that_failed_are_all_looked_at_again_however_long_their_name
     await ledgers.database["job_items"].insert_many(map(to_document, failed))
     service = JobService(Config(), ledgers.database, ledgers.another())
     assert await restart(service, [job], ()) == number
-    assert await service.ledger.items.count_documents({"state": State.WAITING}) == number
+    assert await service.ledger.items.count_documents({"state": ItemState.WAITING}) == number
 
 
 async def test_a_budget_is_kept_by_any_number_of_feeders_at_once(ledgers: Ledgers, clock: Clock) -> None:
@@ -158,7 +158,7 @@ async def test_a_feeder_that_is_killed_spends_no_more_than_it_claims(
         await killed.claim(job, 3, "feeder")
     await ledgers.another().claim(job, 100, "another")
     items = await ledgers.items()
-    assert Counter(item.state for item in items.values())[State.ACTIVE] == 5
+    assert Counter(item.state for item in items.values())[ItemState.ACTIVE] == 5
     assert sum(len(item.slots) for item in items.values()) == sum(item.attempts for item in items.values()) == 5
 
 
@@ -188,19 +188,19 @@ async def test_what_the_arguments_name_no_more_is_removed_and_what_they_name_aga
     def named(**inputs: str) -> Sequence[Found]:
         return [Found("page", key, {"url": url}) for key, url in inputs.items()]
 
-    assert await ledger.list_items(job, named(a="1", b="1", c="1"), nowhere) == Listed(3, 0, 0)
+    assert await ledger.list_items(job, named(a="1", b="1", c="1"), nowhere) == ListedItems(3, 0, 0)
     await ledger.add(job.id, pages("by hand"), nowhere)
     await look(ledger, job)
     due = {key: item.due_at for key, item in (await ledgers.items()).items()}
-    assert await ledger.list_items(job, named(a="1", b="2", d="1"), nowhere) == Listed(1, 1, 1)
+    assert await ledger.list_items(job, named(a="1", b="2", d="1"), nowhere) == ListedItems(1, 1, 1)
     items = await ledgers.items()
-    assert (items["c"].state, items["c"].reason) == (State.SKIPPED, "removed")
+    assert (items["c"].state, items["c"].reason) == (ItemState.SKIPPED, "removed")
     assert items["b"].due_at is None  # what it is now was not looked at yet
     assert {key: items[key].due_at for key in ("a", "by hand")} == {key: due[key] for key in ("a", "by hand")}
     assert sorted(await look(ledger, job)) == ["b", "d"]
-    assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == Listed(0, 1, 0)
+    assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == ListedItems(0, 1, 0)
     assert await look(ledger, job) == ["c"]
-    assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == Listed(0, 0, 0)
+    assert await ledger.list_items(job, named(a="1", b="2", c="1", d="1"), nowhere) == ListedItems(0, 0, 0)
 
 
 async def test_processes_that_read_the_same_arguments_at_once_remove_nothing_that_they_name(
@@ -215,11 +215,11 @@ async def test_processes_that_read_the_same_arguments_at_once_remove_nothing_tha
         slow = ledgers.another()
         after_operations(slow, operations, lambda: ledgers.another().list_items(job, pages(*keys), nowhere))
         await slow.list_items(job, pages(*keys), nowhere)
-        removed = [key for key, item in (await ledgers.items()).items() if item.state is State.SKIPPED]
+        removed = [key for key, item in (await ledgers.items()).items() if item.state is ItemState.SKIPPED]
         assert removed == ["gone"], operations
         await ledger.list_items(job, pages(*keys, "gone"), nowhere)
     await asyncio.gather(*(ledgers.another().list_items(job, pages(*keys), nowhere) for _ in range(3)))
-    assert [key for key, item in (await ledgers.items()).items() if item.state is State.SKIPPED] == ["gone"]
+    assert [key for key, item in (await ledgers.items()).items() if item.state is ItemState.SKIPPED] == ["gone"]
 
 
 async def test_an_item_that_is_removed_while_it_is_looked_at_ends_with_the_look(ledgers: Ledgers, clock: Clock) -> None:
@@ -229,7 +229,7 @@ async def test_an_item_that_is_removed_while_it_is_looked_at_ends_with_the_look(
     assert await ledger.apply([(claimed.id, Removed())]) == 1
     await ledger.apply([(claimed.id, Ended(1, "ok"))])
     item = (await ledgers.items())["a"]
-    assert (item.state, item.reason, len(item.looks)) == (State.SKIPPED, "removed", 1)
+    assert (item.state, item.reason, len(item.looks)) == (ItemState.SKIPPED, "removed", 1)
     assert await ledger.apply([(claimed.id, Changed())]) == 1
     assert await look(ledger, job) == ["a"]
 

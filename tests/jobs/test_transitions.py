@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import asdict, replace
 
-from harvester.jobs.documents import MOST_ATTEMPTS_SHOWN, EndedAttempt, Item, LookedAt, RetryPolicy, Said, State
+from harvester.jobs.documents import (
+    MOST_ATTEMPTS_SHOWN,
+    EndedAttempt,
+    Item,
+    ItemState,
+    LookedAt,
+    RetryPolicy,
+    SavedResult,
+)
 from harvester.jobs.transitions import (
     MOST_BACKOFF_S,
     MOST_FAILURES,
@@ -41,30 +49,30 @@ class Hourly(NamedTuple):
         return Due(looks[-1].at + 3600, "an hour later")
 
 
-def line(attempt: int, state: State, outcome: str) -> EndedAttempt:
+def line(attempt: int, state: ItemState, outcome: str) -> EndedAttempt:
     return EndedAttempt(attempt, THEN, state, outcome, f"{outcome}!", 1, 2)
 
 
 NEW = Item(id="job:page:a", job="job", kind="page", key="a", depth=2, created_at=THEN, updated_at=THEN)
-BEFORE = line(1, State.WAITING, "timeout")
+BEFORE = line(1, ItemState.WAITING, "timeout")
 FED = replace(
     NEW, attempts=2, failures=1, fed_at=THEN, fed_depth=2, history=(BEFORE,), counts={"requests": 1, "records": 2}
 )
-SAID = Said(2, State.DONE, "ok", "all there")
-SAID_TO_WAIT = Said(2, State.WAITING, "rate_limited", "used up", LATER)
-SAID_BEFORE = Said(1, State.FAILED, "invalid", "of the attempt before")
+SAID = SavedResult(2, ItemState.DONE, "ok", "all there")
+SAID_TO_WAIT = SavedResult(2, ItemState.WAITING, "rate_limited", "used up", LATER)
+SAID_BEFORE = SavedResult(1, ItemState.FAILED, "invalid", "of the attempt before")
 LOOKED = LookedAt(2, 7, cost=2.0)
 LOOKS = (Look((THEN - timedelta(hours=1)).timestamp(), 3),)
 
 ITEMS: dict[str, Item] = {
     "new": NEW,
-    "active": replace(FED, state=State.ACTIVE, feeder="f"),
-    "spoken for": replace(FED, state=State.ACTIVE, feeder="f", said=SAID),
-    "told to wait": replace(FED, state=State.ACTIVE, feeder="f", said=SAID_TO_WAIT),
-    "spoken for before": replace(FED, state=State.ACTIVE, feeder="f", said=SAID_BEFORE),
-    "looked at": replace(FED, state=State.ACTIVE, feeder="f", looked=LOOKED, looks=LOOKS),
-    "looked at before": replace(FED, state=State.ACTIVE, feeder="f", looked=replace(LOOKED, attempt=1)),
-    "to be removed": replace(FED, state=State.ACTIVE, feeder="f", removed_at=THEN),
+    "active": replace(FED, state=ItemState.ACTIVE, feeder="f"),
+    "spoken for": replace(FED, state=ItemState.ACTIVE, feeder="f", said=SAID),
+    "told to wait": replace(FED, state=ItemState.ACTIVE, feeder="f", said=SAID_TO_WAIT),
+    "spoken for before": replace(FED, state=ItemState.ACTIVE, feeder="f", said=SAID_BEFORE),
+    "looked at": replace(FED, state=ItemState.ACTIVE, feeder="f", looked=LOOKED, looks=LOOKS),
+    "looked at before": replace(FED, state=ItemState.ACTIVE, feeder="f", looked=replace(LOOKED, attempt=1)),
+    "to be removed": replace(FED, state=ItemState.ACTIVE, feeder="f", removed_at=THEN),
     "between looks": replace(
         NEW,
         attempts=2,
@@ -72,21 +80,21 @@ ITEMS: dict[str, Item] = {
         why="an hour later",
         looks=LOOKS,
         outcome="ok",
-        history=(BEFORE, line(2, State.WAITING, "ok")),
+        history=(BEFORE, line(2, ItemState.WAITING, "ok")),
     ),
-    "removed": replace(FED, state=State.SKIPPED, outcome="removed", reason="removed"),
+    "removed": replace(FED, state=ItemState.SKIPPED, outcome="removed", reason="removed"),
     "lost": FED,
     "lost, spoken for": replace(FED, said=SAID),
     "lost, looked at": replace(FED, looked=LOOKED, looks=LOOKS, stage="whole", stage_rank=2),
     "later": replace(
-        FED, outcome="network", reason="network!", due_at=LATER, history=(BEFORE, line(2, State.WAITING, "network"))
+        FED, outcome="network", reason="network!", due_at=LATER, history=(BEFORE, line(2, ItemState.WAITING, "network"))
     ),
     "due again": replace(
-        FED, outcome="network", reason="network!", history=(BEFORE, line(2, State.WAITING, "network"))
+        FED, outcome="network", reason="network!", history=(BEFORE, line(2, ItemState.WAITING, "network"))
     ),
-    "done": replace(FED, state=State.DONE, outcome="ok", history=(BEFORE, line(2, State.DONE, "ok"))),
-    "failed": replace(FED, state=State.FAILED, outcome="gone", history=(BEFORE, line(2, State.FAILED, "gone"))),
-    "skipped": replace(FED, state=State.SKIPPED, outcome="cancelled", reason="cancelled"),
+    "done": replace(FED, state=ItemState.DONE, outcome="ok", history=(BEFORE, line(2, ItemState.DONE, "ok"))),
+    "failed": replace(FED, state=ItemState.FAILED, outcome="gone", history=(BEFORE, line(2, ItemState.FAILED, "gone"))),
+    "skipped": replace(FED, state=ItemState.SKIPPED, outcome="cancelled", reason="cancelled"),
 }
 POLICIES = {
     "plain": RetryPolicy(attempts=3, backoff_s=100),
@@ -105,7 +113,7 @@ OF_AN_ATTEMPT: dict[str, Event] = {
     "failed for good": Ended(0, "invalid", "no", COUNTS),
     "failed for now": Ended(0, "timeout", "late", COUNTS),
     "lost": Lost(0),
-    "said": Said(0, State.SKIPPED, "opt_out", "it says so"),
+    "said": SavedResult(0, ItemState.SKIPPED, "opt_out", "it says so"),
     "stage": StageReached(0, "half"),
     "looked": LookedAt(0, 4, changed=True, cost=0.5),
 }
@@ -130,7 +138,7 @@ def the(event: str, when: str, item: Item) -> Event:
         return OF_NO_ATTEMPT[event]
     attempt = item.attempts + WHEN[when] + (event == "fed")
     of_attempt: Any = OF_AN_ATTEMPT[event]
-    if isinstance(of_attempt, Said | LookedAt):
+    if isinstance(of_attempt, SavedResult | LookedAt):
         return replace(of_attempt, attempt=attempt)
     changed: Event = of_attempt._replace(attempt=attempt)
     return changed
@@ -139,7 +147,7 @@ def the(event: str, when: str, item: Item) -> Event:
 Changes = dict[str, Any]
 
 
-def ended(state: State, outcome: str, reason: str, **more: Any) -> Changes:
+def ended(state: ItemState, outcome: str, reason: str, **more: Any) -> Changes:
     """What the end of the second attempt changes. `of_attempt`: outcome and reason in the history, if others."""
     told, why = more.pop("of_attempt", (outcome, reason))
     history = (BEFORE, EndedAttempt(2, NOW, state, told, why, 3, 5))
@@ -147,36 +155,36 @@ def ended(state: State, outcome: str, reason: str, **more: Any) -> Changes:
     return {"state": state, "outcome": outcome, "reason": reason, "history": history, "counts": counts, **more}
 
 
-BEGUN = {"state": State.ACTIVE, "attempts": 3, "feeder": "feeder", "fed_at": NOW, "fed_depth": 2}
-DONE = ended(State.DONE, "ok", "")
-MISSING = ended(State.DONE, "not_found", "404")
-DENIED = ended(State.SKIPPED, "policy_denied", "robots.txt")
-INVALID = ended(State.FAILED, "invalid", "no", failures=2)
-TIMED_OUT = ended(State.FAILED, "timeout", "late", failures=2)
+BEGUN = {"state": ItemState.ACTIVE, "attempts": 3, "feeder": "feeder", "fed_at": NOW, "fed_depth": 2}
+DONE = ended(ItemState.DONE, "ok", "")
+MISSING = ended(ItemState.DONE, "not_found", "404")
+DENIED = ended(ItemState.SKIPPED, "policy_denied", "robots.txt")
+INVALID = ended(ItemState.FAILED, "invalid", "no", failures=2)
+TIMED_OUT = ended(ItemState.FAILED, "timeout", "late", failures=2)
 IN_200_S = NOW + timedelta(seconds=200)
 """Twice the backoff: it is the second failure."""
 IN_100_S = NOW + timedelta(seconds=100)
-TO_BE_TRIED = ended(State.WAITING, "timeout", "late", failures=2, due_at=IN_200_S)
-WAITS = ended(State.WAITING, "rate_limited", "used up", due_at=LATER)
+TO_BE_TRIED = ended(ItemState.WAITING, "timeout", "late", failures=2, due_at=IN_200_S)
+WAITS = ended(ItemState.WAITING, "rate_limited", "used up", due_at=LATER)
 """No failure, whatever the policy."""
-AS_SAID = ended(State.DONE, "ok", "all there")
-CALLED_OFF = {"state": State.SKIPPED, "outcome": "cancelled", "reason": "cancelled"}
-AGAIN = {"state": State.WAITING, "failures": 0, "outcome": ""}
+AS_SAID = ended(ItemState.DONE, "ok", "all there")
+CALLED_OFF = {"state": ItemState.SKIPPED, "outcome": "cancelled", "reason": "cancelled"}
+AGAIN = {"state": ItemState.WAITING, "failures": 0, "outcome": ""}
 
 
-TAKEN_OUT = {"state": State.SKIPPED, "outcome": "removed", "reason": "removed"}
+TAKEN_OUT = {"state": ItemState.SKIPPED, "outcome": "removed", "reason": "removed"}
 BACK = {"removed_at": None}
 
 
 def called_off(outcome: str, reason: str, **more: Any) -> Changes:
     """The end of an attempt whose item would wait, if its job were not cancelled."""
-    return ended(State.SKIPPED, "cancelled", "cancelled", of_attempt=(outcome, reason), **more)
+    return ended(ItemState.SKIPPED, "cancelled", "cancelled", of_attempt=(outcome, reason), **more)
 
 
 def out(end: Changes) -> Changes:
     """The same end of an attempt whose item was taken out of its job meanwhile."""
     (*before, last) = end["history"]
-    history = (*before, replace(last, state=State.SKIPPED))
+    history = (*before, replace(last, state=ItemState.SKIPPED))
     return end | TAKEN_OUT | {"history": history, "due_at": None, "why": ""}
 
 
@@ -196,7 +204,7 @@ AN_HOUR_LATER = {"due_at": THEN + timedelta(hours=1), "why": "an hour later"}
 SEEN = (Look(THEN.timestamp(), 0, None, 3.0),)
 """Of an attempt with three requests that found nothing new."""
 NOT_SEEN = (Look(THEN.timestamp(), None),)
-LOOK = ended(State.WAITING, "ok", "", failures=0, looks=SEEN, **AN_HOUR_LATER)
+LOOK = ended(ItemState.WAITING, "ok", "", failures=0, looks=SEEN, **AN_HOUR_LATER)
 NO_LOOK = {"failures": 2, "looks": NOT_SEEN, "due_at": IN_200_S, "why": "later than usual after 2 failures"}
 """The policy's hour would be over before the backoff is."""
 NOT_BEFORE = {"due_at": IN_200_S, "why": "tried again after 2 failures"}
@@ -210,26 +218,26 @@ ENDS = {
     ("ended well", "standing, cancelled"): called_off("ok", "", failures=0, looks=SEEN),
     ("not there", "plain"): MISSING,
     ("not there", "spent"): MISSING,
-    ("not there", "standing"): ended(State.WAITING, "not_found", "404", **NO_LOOK),
-    ("not there", "standing, spent"): ended(State.WAITING, "not_found", "404", **NO_LOOK),
+    ("not there", "standing"): ended(ItemState.WAITING, "not_found", "404", **NO_LOOK),
+    ("not there", "standing, spent"): ended(ItemState.WAITING, "not_found", "404", **NO_LOOK),
     ("not there", "cancelled"): MISSING,
     ("not there", "standing, cancelled"): called_off("not_found", "404", failures=2, looks=NOT_SEEN),
     ("denied", "plain"): DENIED,
     ("denied", "spent"): DENIED,
-    ("denied", "standing"): ended(State.WAITING, "policy_denied", "robots.txt", **NO_LOOK),
-    ("denied", "standing, spent"): ended(State.WAITING, "policy_denied", "robots.txt", **NO_LOOK),
+    ("denied", "standing"): ended(ItemState.WAITING, "policy_denied", "robots.txt", **NO_LOOK),
+    ("denied", "standing, spent"): ended(ItemState.WAITING, "policy_denied", "robots.txt", **NO_LOOK),
     ("denied", "cancelled"): DENIED,
     ("denied", "standing, cancelled"): called_off("policy_denied", "robots.txt", failures=2, looks=NOT_SEEN),
     ("failed for good", "plain"): INVALID,
     ("failed for good", "spent"): INVALID,
-    ("failed for good", "standing"): ended(State.WAITING, "invalid", "no", **NO_LOOK),
-    ("failed for good", "standing, spent"): ended(State.WAITING, "invalid", "no", **NO_LOOK),
+    ("failed for good", "standing"): ended(ItemState.WAITING, "invalid", "no", **NO_LOOK),
+    ("failed for good", "standing, spent"): ended(ItemState.WAITING, "invalid", "no", **NO_LOOK),
     ("failed for good", "cancelled"): INVALID,
     ("failed for good", "standing, cancelled"): called_off("invalid", "no", failures=2, looks=NOT_SEEN),
     ("failed for now", "plain"): TO_BE_TRIED,
     ("failed for now", "spent"): TIMED_OUT,
     ("failed for now", "standing"): TO_BE_TRIED | NOT_BEFORE,
-    ("failed for now", "standing, spent"): ended(State.WAITING, "timeout", "late", **NO_LOOK),
+    ("failed for now", "standing, spent"): ended(ItemState.WAITING, "timeout", "late", **NO_LOOK),
     ("failed for now", "cancelled"): called_off("timeout", "late", failures=2),
     ("failed for now", "standing, cancelled"): called_off("timeout", "late", failures=2, looks=NOT_SEEN),
 }
@@ -241,8 +249,8 @@ OF_LOOKED = {
 }
 """The good end of an attempt of which a callback said what was found."""
 OF_SAID = {
-    "standing": ended(State.WAITING, "ok", "all there", failures=0, looks=SEEN, **AN_HOUR_LATER),
-    "standing, spent": ended(State.WAITING, "ok", "all there", failures=0, looks=SEEN, **AN_HOUR_LATER),
+    "standing": ended(ItemState.WAITING, "ok", "all there", failures=0, looks=SEEN, **AN_HOUR_LATER),
+    "standing, spent": ended(ItemState.WAITING, "ok", "all there", failures=0, looks=SEEN, **AN_HOUR_LATER),
     "standing, cancelled": called_off("ok", "all there", failures=0, looks=SEEN),
 }
 
@@ -308,12 +316,12 @@ for _policy in POLICIES:
         for _event in _ENDING:
             TABLE[_item, _event, "same", _policy] = TABLE[_item.removeprefix("lost, "), _event, "same", _policy]
     for _item in (*_ACTIVE, *_LOST):
-        TABLE[_item, "said", "same", _policy] = {"said": Said(2, State.SKIPPED, "opt_out", "it says so")}
+        TABLE[_item, "said", "same", _policy] = {"said": SavedResult(2, ItemState.SKIPPED, "opt_out", "it says so")}
         TABLE[_item, "stage", "same", _policy] = {"stage": "half"}
         TABLE[_item, "looked", "same", _policy] = {"looked": LookedAt(2, 4, changed=True, cost=0.5)}
     del TABLE["lost, looked at", "stage", "same", _policy]  # it has come farther
     for _item in _ACTIVE:
-        _skipped = CALLED_OFF if _cancelled else {"state": State.WAITING}
+        _skipped = CALLED_OFF if _cancelled else {"state": ItemState.WAITING}
         TABLE[_item, "lost", "same", _policy] = _skipped | {"feeder": ""}
         TABLE[_item, "removal", "", _policy] = {"removed_at": NOW}
     TABLE["to be removed", "lost", "same", _policy] = TAKEN_OUT | {"feeder": ""} | BACK
@@ -324,14 +332,14 @@ for _policy in POLICIES:
         _later = {"due_at": None, "why": ""} if _item in _LATER else {}
         TABLE[_item, "cancelled", "", _policy] = CALLED_OFF | _later
         TABLE[_item, "limit", "", _policy] = {
-            "state": State.SKIPPED,
+            "state": ItemState.SKIPPED,
             "outcome": "max_items",
             "reason": "max_items",
         } | _later
     for _item in ITEMS:
         TABLE[_item, "nearer", "", _policy] = {"depth": 1}
     if not _cancelled:
-        TABLE["done", "nearer", "", _policy] = {"depth": 1, "state": State.WAITING}
+        TABLE["done", "nearer", "", _policy] = {"depth": 1, "state": ItemState.WAITING}
 
 PAIRS = [*product(OF_AN_ATTEMPT, WHEN), *((event, "") for event in OF_NO_ATTEMPT)]
 
@@ -371,7 +379,7 @@ def test_an_item_is_not_fed_before_its_time_and_is_then_even_if_nobody_promoted_
     assert transition(later, Fed(1), RetryPolicy(), NOW - timedelta(seconds=1)) is None
     fed = transition(later, Fed(1), RetryPolicy(), NOW)
     assert fed is not None
-    assert (fed.state, fed.due_at) == (State.ACTIVE, None)
+    assert (fed.state, fed.due_at) == (ItemState.ACTIVE, None)
 
 
 def test_a_change_that_was_made_of_another_input_changes_nothing() -> None:
@@ -387,10 +395,10 @@ def test_an_item_found_nearer_while_it_is_fetched_waits_again_when_it_is_done() 
     assert nearer is not None
     done = transition(nearer, Ended(2, "ok"), RetryPolicy(), NOW)
     assert done is not None
-    assert (done.state, done.due_at) == (State.WAITING, None)
+    assert (done.state, done.due_at) == (ItemState.WAITING, None)
     called_off = transition(nearer, Ended(2, "ok"), RetryPolicy(cancelled=True), NOW)
     assert called_off is not None
-    assert called_off.state is State.DONE
+    assert called_off.state is ItemState.DONE
 
 
 def test_an_item_that_was_fed_within_the_limit_is_not_skipped_for_it() -> None:
@@ -398,35 +406,35 @@ def test_an_item_that_was_fed_within_the_limit_is_not_skipped_for_it() -> None:
 
 
 def test_what_a_callback_said_of_an_item_of_a_standing_job_counts_as_a_failure_when_it_says_so() -> None:
-    told = replace(ITEMS["active"], said=Said(2, State.FAILED, "invalid", "no such feed"))
+    told = replace(ITEMS["active"], said=SavedResult(2, ItemState.FAILED, "invalid", "no such feed"))
     after = transition(told, Ended(2, "ok"), POLICIES["standing"], NOW)
     assert after is not None
-    assert (after.state, after.failures, after.due_at) == (State.WAITING, 2, IN_200_S)
+    assert (after.state, after.failures, after.due_at) == (ItemState.WAITING, 2, IN_200_S)
     assert [look.found for look in after.looks] == [None]
 
 
 def test_an_item_of_a_standing_job_that_a_callback_skips_is_left_alone() -> None:
-    told = replace(ITEMS["active"], said=Said(2, State.SKIPPED, "gone", "the feed says that it has ended"))
+    told = replace(ITEMS["active"], said=SavedResult(2, ItemState.SKIPPED, "gone", "the feed says that it has ended"))
     after = transition(told, Ended(2, "ok"), POLICIES["standing"], NOW)
     assert after is not None
-    assert (after.state, after.outcome, after.due_at, after.looks) == (State.SKIPPED, "gone", None, ())
+    assert (after.state, after.outcome, after.due_at, after.looks) == (ItemState.SKIPPED, "gone", None, ())
 
 
 @pytest.mark.parametrize(
     ("outcome", "last"),
     [
-        ("timeout", State.FAILED),
-        ("not_found", State.FAILED),
-        ("invalid", State.FAILED),
-        ("policy_denied", State.SKIPPED),
+        ("timeout", ItemState.FAILED),
+        ("not_found", ItemState.FAILED),
+        ("invalid", ItemState.FAILED),
+        ("policy_denied", ItemState.SKIPPED),
     ],
 )
 def test_an_item_of_a_standing_job_that_fails_on_and_on_is_left_alone_until_it_is_retried(
-    outcome: str, last: State
+    outcome: str, last: ItemState
 ) -> None:
     item, policy, now = NEW, POLICIES["standing"], NOW
     for attempt in range(1, MOST_FAILURES + 1):
-        assert item.state is State.WAITING
+        assert item.state is ItemState.WAITING
         now = max(now, item.due_at or now)
         item = transition(item, Fed(attempt), policy, now) or item
         item = transition(item, Ended(attempt, outcome), policy, now) or item
@@ -434,7 +442,7 @@ def test_an_item_of_a_standing_job_that_fails_on_and_on_is_left_alone_until_it_i
     assert {look.found for look in item.looks} == {None}
     again = transition(item, Retried(), policy, now)
     assert again is not None
-    assert (again.state, again.failures) == (State.WAITING, 0)
+    assert (again.state, again.failures) == (ItemState.WAITING, 0)
 
 
 def test_an_item_keeps_its_last_good_looks_and_one_ends_a_row_of_failures() -> None:
@@ -498,21 +506,21 @@ def test_the_worst_outcome_decides_and_what_passes_goes_before_what_lasts(
 def test_every_outcome_ends_an_attempt(outcome: Outcome) -> None:
     after = transition(ITEMS["active"], Ended(2, outcome), RetryPolicy(), NOW)
     assert after is not None
-    assert after.state is not State.ACTIVE
+    assert after.state is not ItemState.ACTIVE
 
 
 def test_what_was_said_of_an_attempt_that_was_taken_for_lost_ends_it_and_not_the_next_one() -> None:
     lost, policy = ITEMS["lost, spoken for"], POLICIES["plain"]
     ended = transition(lost, Ended(2, "timeout"), policy, NOW)
     assert ended
-    assert (ended.state, ended.outcome, ended.reason) == (State.DONE, "ok", "all there")
+    assert (ended.state, ended.outcome, ended.reason) == (ItemState.DONE, "ok", "all there")
     begun = transition(lost, Fed(3), policy, NOW)
     assert begun
-    for late in (Said(2, State.FAILED, "invalid"), Ended(2, "ok")):
+    for late in (SavedResult(2, ItemState.FAILED, "invalid"), Ended(2, "ok")):
         assert transition(begun, late, policy, NOW) is None
     ended = transition(begun, Ended(3, "timeout"), policy, NOW)
     assert ended
-    assert (ended.state, ended.outcome, ended.reason) == (State.WAITING, "timeout", "")
+    assert (ended.state, ended.outcome, ended.reason) == (ItemState.WAITING, "timeout", "")
 
 
 def test_a_page_that_is_read_late_leads_back_to_no_stage_and_a_new_attempt_begins_anew() -> None:
@@ -566,4 +574,4 @@ def test_an_item_may_have_a_policy_of_its_own_in_a_standing_job_only() -> None:
     slower = standing(looked, Changed(None, None, "every 1h"))
     assert slower.due_at
     assert slower.due_at > looked.due_at
-    assert standing(own, Fed(1), Ended(1, "ok"), policy=RetryPolicy()).state is State.DONE
+    assert standing(own, Fed(1), Ended(1, "ok"), policy=RetryPolicy()).state is ItemState.DONE

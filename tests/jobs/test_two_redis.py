@@ -11,7 +11,7 @@ import pytest
 from pymongo.database import Database
 
 from harvester.stores.servers.kinds import SERVERS
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 from tests.jobs.running import FINISHED, Runs, Tree, records, states
 
 Document = dict[str, Any]
@@ -38,7 +38,7 @@ class Sides:
     def wait_for_servers(self) -> None:
         for name in SERVERS:
             for folder in self._folder.glob(f"*/state/{name}"):
-                if supervisor := running_in(folder, State.read(folder).supervisor_pid):
+                if supervisor := running_in(folder, ServerState.read(folder).supervisor_pid):
                     supervisor.wait(240)
 
 
@@ -87,7 +87,7 @@ async def test_a_private_redis_that_lost_its_files_is_no_second_one(sides: Sides
         first = await a.start(urls=tree.url)
         await a.until(lambda: len(tree.arrivals) > 50)
         data = sides.redis("a") / "data"
-        server = running_in(data, State.read(data.parent).server_pid)
+        server = running_in(data, ServerState.read(data.parent).server_pid)
         assert server
         server.send_signal(signal.SIGSTOP)
         for each in data.iterdir():

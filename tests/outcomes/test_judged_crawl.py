@@ -10,7 +10,7 @@ import redis.asyncio
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from harvester.frontier.messages import RequestStatus, Status
+from harvester.frontier.messages import FrontierStatus, RequestStatus
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome
 from tests.crawling import Answer, Site
@@ -89,7 +89,7 @@ class Ran:
 
     site: Site
     judged: Judged
-    status: Status
+    status: FrontierStatus
     fates: dict[str, RequestStatus | None]
 
     async def run(self, redis_url: str, folder: Path) -> None:

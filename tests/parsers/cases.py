@@ -9,9 +9,9 @@ import msgspec
 
 from harvester.items import Provenance, Record, Reject
 from harvester.items.bluesky import Like, Repost
-from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import repository
-from harvester.parsers.bluesky.parts import Parsed
+from harvester.parsers.bluesky import responses as parse
+from harvester.parsers.bluesky.views import Parsed
 
 PAGES = Path(__file__).parent / "pages"
 PROVENANCE = Provenance("https://api.example/xrpc", datetime(2025, 1, 1, tzinfo=UTC), "bluesky", "bluesky-0")

@@ -8,8 +8,8 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.items.bluesky import Like, Repost
-from harvester.parsers.bluesky import answers as parse
-from harvester.parsers.bluesky import identity, parts, repository
+from harvester.parsers.bluesky import identity, repository, views
+from harvester.parsers.bluesky import responses as parse
 from tests.parsers.cases import PROVENANCE
 
 
@@ -252,9 +252,9 @@ def test_page_that_has_lost_its_list_is_not_taken_for_an_empty_one(body: bytes) 
 
 
 def test_empty_page_with_a_cursor_goes_on() -> None:
-    assert parse.parse_feed(b'{"feed":[],"cursor":"next"}', PROVENANCE) == parts.Parsed([], [], "next")
+    assert parse.parse_feed(b'{"feed":[],"cursor":"next"}', PROVENANCE) == views.Parsed([], [], "next")
     body = b'{"subject":{"did":"did:plc:a","handle":"h"},"follows":[],"cursor":"next"}'
-    assert parse.parse_graph(body, PROVENANCE) == (parts.Parsed([], [], "next"), [])
+    assert parse.parse_graph(body, PROVENANCE) == (views.Parsed([], [], "next"), [])
 
 
 GONE, HIDDEN = {"uri": "at://x/y/z", "notFound": True}, {"uri": "at://x/y/z", "blocked": True}

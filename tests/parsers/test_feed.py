@@ -9,7 +9,7 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.feed import Enclosure, FeedEntry
-from harvester.parsers.web.feed import Read, feeds_of_page, is_page, max_age, parse_feed
+from harvester.parsers.web.feed import ParsedFeed, feeds_of_page, is_page, max_age, parse_feed
 from harvester.recheck.hints import Hints
 
 URL = "https://a.example/feed"
@@ -54,7 +54,7 @@ INDEX = "<sitemapindex><sitemap><loc>https://a.example/more.xml</loc></sitemap><
 AT = datetime(2026, 11, 2, 8, tzinfo=UTC)
 
 
-def read(given: Any, kind: str = "") -> Read:
+def read(given: Any, kind: str = "") -> ParsedFeed:
     body = given if isinstance(given, bytes) else (given if isinstance(given, str) else json.dumps(given)).encode()
     return parse_feed(body, URL, kind, PAGE)
 

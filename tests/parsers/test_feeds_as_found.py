@@ -10,7 +10,7 @@ import pytest
 from harvester.items import Provenance
 from harvester.items.feed import FeedEntry
 from harvester.parsers.web.dates import read_date
-from harvester.parsers.web.feed import Read, feeds_of_page, is_page, parse_feed
+from harvester.parsers.web.feed import ParsedFeed, feeds_of_page, is_page, parse_feed
 
 URL = "https://a.example/blog/feed"
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ def json_feed(*items: dict[str, Any]) -> bytes:
     return json.dumps({"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": items}).encode()
 
 
-def read(body: bytes, kind: str = "", known: tuple[str, ...] = ()) -> Read:
+def read(body: bytes, kind: str = "", known: tuple[str, ...] = ()) -> ParsedFeed:
     return parse_feed(body, URL, kind, PAGE, known)
 
 

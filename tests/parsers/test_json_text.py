@@ -7,7 +7,7 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.parsers.json_text import read_json, read_mended
-from harvester.parsers.web.endpoint import Wanted, read_rows
+from harvester.parsers.web.endpoint import EndpointDeclaration, read_rows
 from harvester.parsers.web.rows import rows_at
 
 ROWS = '{"items": [{"id": 1, "v": "Zürich"}, {"id": 2, "v": "日本"}]}'
@@ -56,9 +56,11 @@ def test_what_is_no_json_is_said_to_be_none(body: bytes) -> None:
 
 def test_rows_that_share_a_key_take_nobodys_place() -> None:
     body = b'[{"id": "1", "v": 1}, {"id": 1, "v": 2}, {"id": "1", "v": 1}, {"id": 2}]'
-    rows = read_rows(body, "", Wanted(rows="@", key=("id",)), "").rows
+    rows = read_rows(body, "", EndpointDeclaration(rows="@", key=("id",)), "").rows
     assert [(row.key, bool(row.problem)) for row in rows] == [("1", False), ("", True), ("1", False), ("2", False)]
-    assert all(not row.problem for row in read_rows(body, "", Wanted(rows="@"), "").rows), "without a key each is one"
+    assert all(not row.problem for row in read_rows(body, "", EndpointDeclaration(rows="@"), "").rows), (
+        "without a key each is one"
+    )
 
 
 def test_decoders_of_one_type_read_odd_values_too() -> None:

@@ -10,7 +10,7 @@ from harvester.exceptions import ParseError
 from harvester.items.bluesky import Like, Post
 from harvester.parsers.bluesky import identity, repository
 from harvester.parsers.bluesky.car import parse_repository
-from harvester.parsers.hashtags import parts as hashtags
+from harvester.parsers.hashtags import rows as hashtags
 from harvester.parsers.json_text import MAX_LEVELS, mend
 from harvester.sandbox.dag_cbor import CBOR_CID_PREFIX
 from tests.parsers.cases import PROVENANCE, READERS, page

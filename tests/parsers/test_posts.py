@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from harvester.items.bluesky import Facet, Post
-from harvester.parsers.bluesky.answers import parse_posts
 from harvester.parsers.bluesky.embeds import parse_embed, parse_facets
+from harvester.parsers.bluesky.responses import parse_posts
 from harvester.parsers.json_values import MOST_INT
 from tests.parsers.cases import PROVENANCE
 

@@ -9,7 +9,7 @@ import pytest
 
 from harvester.exceptions import ParseError
 from harvester.parsers.web.packed import MOST_BYTES
-from harvester.parsers.web.sitemap import MOST_ENTRIES, MOST_PARTS, Entry, parse_sitemap
+from harvester.parsers.web.sitemap import MOST_ENTRIES, MOST_PARTS, SitemapEntry, parse_sitemap
 
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 A, B = "https://example.org/a?x=1&y=2", "https://example.org/b"
@@ -22,12 +22,12 @@ URLSET = f"""<?xml version="1.0" encoding="UTF-8"?>
 </urlset>""".encode()
 INDEX = f"<sitemapindex {NAMESPACE}><sitemap><loc>{A.replace('&', '&amp;')}</loc></sitemap></sitemapindex>".encode()
 ENTRIES = [
-    Entry(A, datetime(2026, 11, 2, tzinfo=UTC)),
-    Entry(B, datetime(2026, 11, 2, 10, tzinfo=timezone(timedelta(hours=1)))),
+    SitemapEntry(A, datetime(2026, 11, 2, tzinfo=UTC)),
+    SitemapEntry(B, datetime(2026, 11, 2, 10, tzinfo=timezone(timedelta(hours=1)))),
 ]
 
 
-def read(body: bytes) -> list[Entry]:
+def read(body: bytes) -> list[SitemapEntry]:
     return parse_sitemap(body).entries
 
 
@@ -53,17 +53,19 @@ def test_pages_are_listed_with_their_dates(body: bytes) -> None:
 
 
 def test_an_index_lists_sitemaps() -> None:
-    assert read(INDEX) == [Entry(A, is_sitemap=True)]
+    assert read(INDEX) == [SitemapEntry(A, is_sitemap=True)]
 
 
 def test_an_index_that_lists_one_sitemap_a_thousand_times_leads_to_it_once() -> None:
-    assert read(b"<sitemapindex>" + f"<sitemap><loc>{B}</loc></sitemap>".encode() * 1000) == [Entry(B, is_sitemap=True)]
+    assert read(b"<sitemapindex>" + f"<sitemap><loc>{B}</loc></sitemap>".encode() * 1000) == [
+        SitemapEntry(B, is_sitemap=True)
+    ]
 
 
 def test_a_text_is_a_sitemap_too() -> None:
     none = ["ftp://example.org/c", "not an address", "http://[::1/", "http://example.org:99999/", "http://:80/"]
     body = "\r\n".join([f"\ufeff{A}", "", B, *none, ""]).encode()
-    assert read(body) == read(gzip.compress(body)) == [Entry(A), Entry(B)]
+    assert read(body) == read(gzip.compress(body)) == [SitemapEntry(A), SitemapEntry(B)]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_dates_are_read_in_all_forms(lastmod: str, date: datetime | None) -> Non
     "loc", ["/relative", "javascript:alert(1)", "file:///etc/passwd", "", "https://a b/", "http://a/" + "x" * 3000]
 )
 def test_what_is_no_address_is_passed_over(loc: str) -> None:
-    assert read(listing(f"<loc>{loc}</loc>", f"<loc>{B}</loc>", "<lastmod>2026</lastmod>")) == [Entry(B)]
+    assert read(listing(f"<loc>{loc}</loc>", f"<loc>{B}</loc>", "<lastmod>2026</lastmod>")) == [SitemapEntry(B)]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_what_is_no_sitemap_is_refused(body: bytes) -> None:
 def test_a_file_that_is_cut_short_gives_what_it_has() -> None:
     assert read(URLSET[:-30])[:1] == ENTRIES[:1]
     packed = gzip.compress(listing(*(f"<loc>{B}/{number:x}</loc>" for number in range(5000))))
-    assert read(packed[: len(packed) // 2])[0] == Entry(f"{B}/0")
+    assert read(packed[: len(packed) // 2])[0] == SitemapEntry(f"{B}/0")
 
 
 def test_no_more_is_listed_than_the_protocol_allows() -> None:
@@ -126,7 +128,7 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = head + gzip.compress(b" " * 10_000_000) * 200
     tracemalloc.start()
     try:
-        assert read(bomb) == [Entry(B)]
+        assert read(bomb) == [SitemapEntry(B)]
         assert tracemalloc.get_traced_memory()[1] < 4 * MOST_BYTES
     finally:
         tracemalloc.stop()
@@ -140,14 +142,14 @@ def test_an_entry_without_end_is_not_kept_in_memory(form: str) -> None:
         read(endless)
     assert read(endless.replace(b"<urlset>", b"<urlset>" + f"<url><loc>{A.replace('&', '&amp;')}</loc></url>".encode()))
     pictures = "<image><loc>https://a.example/1.jpg</loc></image>" * 1000
-    assert read(listing(*[f"<loc>{B}</loc>{pictures}"] * 20)) == [Entry(B)] * 20
+    assert read(listing(*[f"<loc>{B}</loc>{pictures}"] * 20)) == [SitemapEntry(B)] * 20
 
 
 def test_a_text_is_read_line_by_line() -> None:
     body = b"ab\r\n" * 500_000 + f"\t {A} \r{B}".encode()
     tracemalloc.start()
     try:
-        assert read(body) == [Entry(A), Entry(B)]
+        assert read(body) == [SitemapEntry(A), SitemapEntry(B)]
         assert tracemalloc.get_traced_memory()[1] < 2 * len(body)
     finally:
         tracemalloc.stop()
@@ -179,7 +181,7 @@ def test_entities_are_not_expanded_and_no_file_is_read() -> None:
     head = f'<!DOCTYPE urlset [<!ENTITY l0 "ha"><!ENTITY f SYSTEM "file:///etc/passwd">{laughs}]>'
     body = f"{head}<urlset><url><loc>{B}</loc></url><url><loc>{B}/&l9;</loc></url><url><loc>&f;</loc></url></urlset>"
     entries = read(body.encode())
-    assert entries[0] == Entry(B)
+    assert entries[0] == SitemapEntry(B)
     assert all(len(entry.url) < 100 and "root" not in entry.url for entry in entries)
 
 
@@ -199,12 +201,12 @@ def test_entities_are_not_expanded_and_no_file_is_read() -> None:
     ],
 )
 def test_an_address_is_read_whole_whatever_stands_in_it(loc: str, address: str) -> None:
-    assert read(listing(f"<loc>{loc}</loc>")) == [Entry(address)]
+    assert read(listing(f"<loc>{loc}</loc>")) == [SitemapEntry(address)]
 
 
 def test_an_entity_that_the_list_declares_is_expanded() -> None:
     head = b'<!DOCTYPE urlset [<!ENTITY site "https://a.example">]>'
-    assert read(head + listing("<loc>&site;/1?a&b</loc>")) == [Entry("https://a.example/1?a&b")]
+    assert read(head + listing("<loc>&site;/1?a&b</loc>")) == [SitemapEntry("https://a.example/1?a&b")]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_an_entity_that_the_list_declares_is_expanded() -> None:
     ],
 )
 def test_the_address_of_a_picture_is_not_that_of_its_page(picture: str) -> None:
-    assert read(listing(f"<loc>{B}</loc>{picture}", f"{picture}<loc>{B}</loc>")) == [Entry(B), Entry(B)]
+    assert read(listing(f"<loc>{B}</loc>{picture}", f"{picture}<loc>{B}</loc>")) == [SitemapEntry(B), SitemapEntry(B)]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_the_address_of_a_picture_is_not_that_of_its_page(picture: str) -> None:
     ],
 )
 def test_an_index_in_another_shape_lists_sitemaps(index: str) -> None:
-    assert read(index.format(B).encode()) == [Entry(B, is_sitemap=True)]
+    assert read(index.format(B).encode()) == [SitemapEntry(B, is_sitemap=True)]
 
 
 def test_several_addresses_of_one_element_are_as_many_entries() -> None:
@@ -240,7 +242,7 @@ def test_several_addresses_of_one_element_are_as_many_entries() -> None:
     index = f"<sitemapindex><sitemap><loc>{B}/1</loc><loc>{B}/2</loc></sitemap></sitemapindex>"
     assert [each.url for each in read(index.encode())] == [f"{B}/1", f"{B}/2"]
     found = read(listing(f"<loc>{B}/1</loc>{dated}<loc>{B}/2</loc>"))
-    assert found == [Entry(f"{B}/1", datetime(2026, 1, 1, tzinfo=UTC)), Entry(f"{B}/2")]
+    assert found == [SitemapEntry(f"{B}/1", datetime(2026, 1, 1, tzinfo=UTC)), SitemapEntry(f"{B}/2")]
     assert {each.url for each in read(f"<urlset><url><loc>{B}/1</loc><url><loc>{B}/2</loc></urlset>".encode())} == {
         f"{B}/1",
         f"{B}/2",
@@ -282,7 +284,7 @@ def test_what_is_no_address_and_what_is_too_much_is_told() -> None:
 def test_a_list_is_read_in_its_encoding() -> None:
     text = f'<?xml version="1.0" encoding="{{}}"?>{listing("<loc>https://a.example/ü</loc>").decode()}'
     for encoding in ("utf-16", "utf-16-le", "iso-8859-1", "utf-8-sig"):
-        assert read(text.format(encoding).encode(encoding)) == [Entry("https://a.example/\u00fc")]
-    assert read("https://a.example/ü\n".encode("utf-16")) == [Entry("https://a.example/\u00fc")]
-    assert read(b"https://a.example/\xfc\n") == [Entry("https://a.example/\u00fc")]
-    assert read(listing("<loc>https://a.example/1</loc><x>\x00\x08\x1e</x>", f"<loc>{B}</loc>"))[-1] == Entry(B)
+        assert read(text.format(encoding).encode(encoding)) == [SitemapEntry("https://a.example/\u00fc")]
+    assert read("https://a.example/ü\n".encode("utf-16")) == [SitemapEntry("https://a.example/\u00fc")]
+    assert read(b"https://a.example/\xfc\n") == [SitemapEntry("https://a.example/\u00fc")]
+    assert read(listing("<loc>https://a.example/1</loc><x>\x00\x08\x1e</x>", f"<loc>{B}</loc>"))[-1] == SitemapEntry(B)

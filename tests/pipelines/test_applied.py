@@ -19,7 +19,7 @@ from harvester.items.bluesky import Embed
 from harvester.pipelines import consent
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.pipelines.staging import StagingPipeline
-from harvester.privacy.opt_outs import UNKNOWN, Known, writes_of
+from harvester.privacy.opt_outs import UNKNOWN, KnownOptOut, writes_of
 from harvester.stores.staging import OPEN, SUFFIX, read_segment
 from tests.pipelines.records import ALICE, BOB, CAROL, PAGE, crawler, post, profile, quote_of
 
@@ -78,7 +78,7 @@ async def test_an_opt_out_is_applied_to_records_quotes_and_open_segments_while_t
     await keep(pipelines, mongodb, post(BOB), post(ALICE), QUOTING)
     assert list(config.data_dir.rglob(f"*{OPEN}"))
     if by_another:
-        mongodb.opt_outs.bulk_write(writes_of({BOB: Known(INTENT, PAGE.fetched_at)}, []))
+        mongodb.opt_outs.bulk_write(writes_of({BOB: KnownOptOut(INTENT, PAGE.fetched_at)}, []))
     else:
         await keep(pipelines, mongodb, profile(BOB, opt_outs=INTENT, raw=b""))
     await until(lambda: not mongodb.posts.count_documents({"did": BOB}))

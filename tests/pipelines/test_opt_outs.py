@@ -14,7 +14,7 @@ from harvester.exceptions import StorageError
 from harvester.items import Provenance, Record, Reject
 from harvester.items.bluesky import Embed
 from harvester.pipelines.staging import staged_line
-from harvester.privacy.opt_outs import BY_LABEL, Declared, Known, take_back, without, writes_of
+from harvester.privacy.opt_outs import BY_LABEL, Declared, KnownOptOut, take_back, without, writes_of
 from harvester.stores.objects import LocalStore, on_disk
 from harvester.stores.rejects import rejected_line
 from harvester.stores.staging import SUFFIX, SegmentWriter, read_segment
@@ -48,7 +48,7 @@ def keep(config: Config, database: MongoDB, *records: Record) -> None:
 
 def refuse(database: MongoDB, *dids: str, declared: Declared = INTENT) -> None:
     """As it is written down when it becomes known."""
-    database.opt_outs.bulk_write(writes_of(dict.fromkeys(dids, Known(declared, PAGE.fetched_at)), []))
+    database.opt_outs.bulk_write(writes_of(dict.fromkeys(dids, KnownOptOut(declared, PAGE.fetched_at)), []))
 
 
 def staged(config: Config) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from harvester.items.bluesky import (
     Repost,
     Thread,
 )
-from harvester.jobs.documents import EndedAttempt, Item, Said, State, item_id, to_document
+from harvester.jobs.documents import EndedAttempt, Item, ItemState, SavedResult, item_id, to_document
 from harvester.pipelines.staging import staged_line
 from harvester.stores.objects import LocalStore
 from harvester.stores.rejects import rejected_line
@@ -181,10 +181,10 @@ def store(database: Database[dict[str, Any]], config: Config, *, with_alice: boo
 def job_items(did: str) -> list[Item]:
     """An account that is worked at, for the second time, and one of its threads, which waits for its next try."""
     at = PROVENANCE.fetched_at
-    failed = EndedAttempt(1, at, State.WAITING, "timeout", f"https://example.com/?actor={did}")
+    failed = EndedAttempt(1, at, ItemState.WAITING, "timeout", f"https://example.com/?actor={did}")
     later = {"attempts": 1, "failures": 1, "outcome": "timeout", "reason": f"{SECRET} of {did}", "history": (failed,)}
-    said = Said(2, State.DONE, "ok", f"{SECRET} of {did}")
-    worked_at = {"state": State.ACTIVE, "stage": "profile_collected", "attempts": 2, "said": said, "feeder": "f"}
+    said = SavedResult(2, ItemState.DONE, "ok", f"{SECRET} of {did}")
+    worked_at = {"state": ItemState.ACTIVE, "stage": "profile_collected", "attempts": 2, "said": said, "feeder": "f"}
     return [
         _item("account", did, input={"handle": f"{did[-5:].lower()}.example"}, **later | worked_at),
         _item("thread", uri(did), due_at=at, **later),

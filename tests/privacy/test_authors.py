@@ -11,7 +11,7 @@ from harvester.exceptions import UsageError
 from harvester.items import Batch, Record, Reject
 from harvester.items.trend import TaggedPost, Trend
 from harvester.parsers.hashtags import mastodon, youtube
-from harvester.parsers.hashtags.parts import Look
+from harvester.parsers.hashtags.rows import VisitContext
 from harvester.parsers.hashtags.staged import read_staged
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.pipelines.staging import staged_line
@@ -38,7 +38,7 @@ def video(channel: str, name: str) -> list[Record]:
     """What a look at popular videos makes of one."""
     snippet = {"title": name, "channelId": channel, "channelTitle": f"{channel} shows"}
     row = {"id": name, "snippet": snippet, "statistics": {"viewCount": "7"}}
-    look = Look(youtube.SOURCE, "US", youtube.PERIOD, harvest.PROVENANCE.fetched_at, harvest.PROVENANCE)
+    look = VisitContext(youtube.SOURCE, "US", youtube.PERIOD, harvest.PROVENANCE.fetched_at, harvest.PROVENANCE)
     raw = json.dumps(row).encode()
     return [*youtube.trends_of(row, raw, 1, look), youtube.post_of(row, raw, harvest.PROVENANCE)]
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from harvester.cli.purge import purge_command
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
-from harvester.jobs.documents import Said, State
+from harvester.jobs.documents import ItemState, SavedResult
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended, Event, Fed, Lost
 from harvester.stores.staging import OPEN, SegmentWriter, recover
@@ -150,7 +150,7 @@ async def test_no_late_word_of_an_attempt_brings_an_item_back(
 ) -> None:
     harvest.store(mongodb, config, with_alice=True)
     item = harvest.job_items(ALICE)[0].id
-    late: list[Event] = [Ended(2, "ok"), Ended(2, "timeout"), Lost(2), Said(2, State.FAILED, "gone"), Fed(3)]
+    late: list[Event] = [Ended(2, "ok"), Ended(2, "timeout"), Lost(2), SavedResult(2, ItemState.FAILED, "gone"), Fed(3)]
 
     purge("--account", ALICE, "--yes")
 

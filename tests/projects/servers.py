@@ -15,7 +15,7 @@ from harvester.config import Config
 from harvester.items.other import item_kind
 from harvester.stores import servers
 from harvester.stores.servers.kinds import SERVERS
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 
 _DATABASES = 15
 """Of Redis, but for the first."""
@@ -40,7 +40,7 @@ class Servers:
             servers.leave()
             for name in SERVERS:
                 if supervisor := running_in(
-                    config.state_dir / name, State.read(config.state_dir / name).supervisor_pid
+                    config.state_dir / name, ServerState.read(config.state_dir / name).supervisor_pid
                 ):
                     supervisor.wait(240)
 

@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from harvester.config import Config
-from harvester.frontier.messages import Status
+from harvester.frontier.messages import FrontierStatus
 from harvester.frontier.store import Frontier
 from harvester.sites.breaker import SiteBreaker
 from harvester.stores.redis import connect
@@ -46,7 +46,7 @@ async def frontier_of(spider: str) -> AsyncIterator[Frontier]:
         await redis.aclose()
 
 
-async def status_of(spider: str) -> Status:
+async def status_of(spider: str) -> FrontierStatus:
     async with frontier_of(spider) as frontier:
         return await frontier.status()
 

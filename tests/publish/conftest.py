@@ -17,7 +17,7 @@ from harvester.items import Batch, Record
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.publish import relay
 from harvester.publish.outbox import DUE
-from harvester.publish.relay import Relay
+from harvester.publish.relay import EventRelay
 from harvester.publish.sinks import load_sinks
 from harvester.shutdown import stop
 from harvester.stores import mongodb as stores
@@ -52,11 +52,11 @@ class House:
         await pipeline.close_spider()
 
     @asynccontextmanager
-    async def relay(self) -> AsyncIterator[Relay]:
+    async def relay(self) -> AsyncIterator[EventRelay]:
         sinks = load_sinks(self.config)
         assert sinks
         database: AsyncDatabase[Document] = stores.connect(self.config)
-        made = Relay(self.config, sinks, database)
+        made = EventRelay(self.config, sinks, database)
         task = asyncio.create_task(made.run())
         try:
             yield made

@@ -16,7 +16,7 @@ from harvester.config import load_config
 from harvester.items import Batch, Record
 from harvester.pipelines.mongo import MongoPipeline
 from harvester.publish import delivering
-from harvester.publish.relay import Relay
+from harvester.publish.relay import EventRelay
 from harvester.publish.sinks import load_sinks
 from harvester.stores import mongodb
 from tests.pipelines.records import PAGE, crawler, post
@@ -41,7 +41,7 @@ async def main(name: str) -> None:
     sinks = load_sinks(config)
     assert sinks
     database = mongodb.connect(config)
-    running = asyncio.create_task(Relay(config, sinks, database).run())
+    running = asyncio.create_task(EventRelay(config, sinks, database).run())
     pipeline = MongoPipeline.from_crawler(crawler())
     await pipeline.open_spider()
     mine = {"_id": {"$regex": f"/{name}-"}}

@@ -22,7 +22,7 @@ from harvester.outcomes.classifier import classify, classify_page
 from harvester.outcomes.outcome import OK
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.saved import read_saved
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.sites import load_sites
 from tests.real.compare import MISSING, RIGHT, WRONG, Compared, compare
 
@@ -100,7 +100,7 @@ def _read(path: Path) -> Page:
     return Page(platform, path.stem, compared, is_right=is_right)
 
 
-def _records(platform: str, name: str, response: HtmlResponse, expected: dict[str, Any]) -> Rows | str:
+def _records(platform: str, name: str, response: HtmlResponse, expected: dict[str, Any]) -> PageRows | str:
     """What is read of a page; the outcome and the reason of one that is refused."""
     verdict = classify(response, response.request)
     if verdict == OK:

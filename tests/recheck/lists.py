@@ -6,13 +6,13 @@ from typing import NamedTuple, Self
 
 from harvester.recheck.stopping import (
     Ending,
-    Entry,
+    ListedPage,
+    ListEntry,
+    ListRule,
     Mark,
-    Page,
     Pages,
     Position,
-    Reading,
-    Rule,
+    VisitProgress,
     following,
     mark_after,
     step,
@@ -96,7 +96,7 @@ class SimulatedList:
     def _below_pins(self) -> int:
         return sum(line.pinned for line in self.lines)
 
-    def page(self, asked_with: Position) -> Page:
+    def page(self, asked_with: Position) -> ListedPage:
         first = 0
         leads_to: Position = None
         if self.pages == "cursor":
@@ -115,13 +115,13 @@ class SimulatedList:
         else:
             leads_to = following(self.pages, int(asked_with or FIRST[self.pages]), len(shown))
         total = len(self.lines) if self.with_total and self.pages != "cursor" else None
-        return Page([self._entry(line) for line in shown], leads_to, total)
+        return ListedPage([self._entry(line) for line in shown], leads_to, total)
 
-    def _entry(self, line: Line) -> Entry:
+    def _entry(self, line: Line) -> ListEntry:
         if not self.dated:
-            return Entry(line.key, pinned=line.pinned and self.flags)
+            return ListEntry(line.key, pinned=line.pinned and self.flags)
         at = BEGIN + timedelta(hours=line.at)
-        return Entry(line.key, f"{line.version}", at, line.pinned and self.flags)
+        return ListEntry(line.key, f"{line.version}", at, line.pinned and self.flags)
 
 
 class Read(NamedTuple):
@@ -140,16 +140,16 @@ class Read(NamedTuple):
 def read(
     of: SimulatedList,
     mark: Mark | None = None,
-    rule: Rule | None = None,
+    rule: ListRule | None = None,
     *,
-    page_of: Callable[[Position], Page] | None = None,
+    page_of: Callable[[Position], ListedPage] | None = None,
     between: Callable[[int], object] = lambda page: None,
     dies_after: int = MOST_PAGES,
 ) -> Read:
     """A look. `page_of`: what the site makes of its list; `between` is given the number of the page just read."""
-    rule = (rule or Rule())._replace(pages=of.pages, first=FIRST.get(of.pages, 0))
+    rule = (rule or ListRule())._replace(pages=of.pages, first=FIRST.get(of.pages, 0))
     mark = mark or Mark()
-    look, asked_with, seen = Reading(mark), None, set[str]()
+    look, asked_with, seen = VisitProgress(mark), None, set[str]()
     position: Position = asked_with
     for number in range(1, MOST_PAGES):
         page = (page_of or of.page)(position)

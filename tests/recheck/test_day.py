@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harvester.recheck import HISTORY, Planned, Watched, coming_looks, kept, next_slot, read_policy
+from harvester.recheck import HISTORY, DayItem, Planned, coming_looks, kept, next_slot, read_policy
 from tests.recheck.histories import DAY, NOW, history
 
 
-def coming_day(items: list[Watched], a_day: float = float("inf")) -> list[Planned]:
+def coming_day(items: list[DayItem], a_day: float = float("inf")) -> list[Planned]:
     return list(takewhile(lambda look: look.at < NOW + DAY, coming_looks(items, NOW, a_day)))
 
 
-def watched(policy: str, number: int, found: int = 1) -> list[Watched]:
-    return [Watched(f"item {n}", read_policy(policy), history([found] * 9)) for n in range(number)]
+def watched(policy: str, number: int, found: int = 1) -> list[DayItem]:
+    return [DayItem(f"item {n}", read_policy(policy), history([found] * 9)) for n in range(number)]
 
 
 def most_in_a_minute(times: list[float]) -> int:
@@ -25,11 +25,11 @@ def most_in_a_minute(times: list[float]) -> int:
 
 def test_the_day_says_what_is_looked_at_when_and_why() -> None:
     items = [
-        Watched("feed", read_policy("every 6h"), history([1, 2])),
-        Watched("page", read_policy("cron 0 12 * * *"), []),
-        Watched("new", read_policy("budget 400 a day"), []),
-        Watched("late", read_policy("every 1w"), history([1]), due_at=NOW - 9),
-        Watched("far", read_policy("every 1w"), history([1]), due_at=NOW + 3 * DAY),
+        DayItem("feed", read_policy("every 6h"), history([1, 2])),
+        DayItem("page", read_policy("cron 0 12 * * *"), []),
+        DayItem("new", read_policy("budget 400 a day"), []),
+        DayItem("late", read_policy("every 1w"), history([1]), due_at=NOW - 9),
+        DayItem("far", read_policy("every 1w"), history([1]), due_at=NOW + 3 * DAY),
     ]
     day = coming_day(items)
     assert [look.at for look in day] == sorted(look.at for look in day)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harvester.exceptions import UsageError
-from harvester.recheck import Policy, read_policy
+from harvester.recheck import VisitPolicy, read_policy
 from harvester.recheck.adaptive import Adaptive
 from harvester.recheck.budget import Budget
 from harvester.recheck.every import Every
@@ -13,7 +13,7 @@ from tests.recheck.histories import NOW, history
 
 seconds = st.integers(30, 31_000_000)
 numbers = st.decimals(min_value="0.01", max_value=900, places=3).map(float)
-policies: st.SearchStrategy[Policy] = st.one_of(
+policies: st.SearchStrategy[VisitPolicy] = st.one_of(
     st.builds(Every, seconds),
     st.builds(lambda bounds: Adaptive(min(bounds), max(bounds), 1.5), st.tuples(numbers, numbers)),
     st.builds(
@@ -26,7 +26,7 @@ policies: st.SearchStrategy[Policy] = st.one_of(
 
 
 @given(policies)
-def test_a_policy_is_read_from_its_text_as_it_was(policy: Policy) -> None:
+def test_a_policy_is_read_from_its_text_as_it_was(policy: VisitPolicy) -> None:
     assert read_policy(str(policy)) == policy
 
 
@@ -100,7 +100,9 @@ def test_any_text_is_a_policy_or_refused(text: str) -> None:
 
 
 @given(policies, st.text(), st.lists(st.none() | st.integers(0, 50), min_size=1, max_size=40), st.floats(0.001, 3))
-def test_the_next_look_follows_the_last_one(policy: Policy, key: str, found: list[int | None], days: float) -> None:
+def test_the_next_look_follows_the_last_one(
+    policy: VisitPolicy, key: str, found: list[int | None], days: float
+) -> None:
     due = policy.due(key, history(found, days), NOW + 1e6)
     assert due.at >= NOW + 14.9
     assert due == policy.due(key, history(found, days), NOW)

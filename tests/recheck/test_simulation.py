@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from harvester.recheck import Budget, Look, Policy
+from harvester.recheck import Budget, Look, VisitPolicy
 from harvester.recheck.adaptive import Adaptive, grade_of
 from harvester.recheck.every import Every, share_of
 from harvester.recheck.policy import DAY_S
@@ -17,7 +17,7 @@ from tests.bench.looking import AdaptiveRule, BudgetRule, EveryRule, Rule
 LOOKS = 40
 
 
-def dues(rule: Rule, policy: Policy, interval: float = 1.0) -> list[tuple[float, float]]:
+def dues(rule: Rule, policy: VisitPolicy, interval: float = 1.0) -> list[tuple[float, float]]:
     """When an account is due by rule and policy, look by look; its rate changes, and looks are a little late."""
     random, looks, both, name = Random(5), [], [], "account 3"
     which = np.array([3])

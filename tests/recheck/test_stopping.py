@@ -13,13 +13,13 @@ from harvester.recheck.stopping import (
     MARKED,
     MOST_STUCK,
     Ending,
-    Entry,
+    ListedPage,
+    ListEntry,
+    ListRule,
     Mark,
-    Page,
     Pages,
     Position,
-    Reading,
-    Rule,
+    VisitProgress,
     begun_anew,
     look_of,
     mark_after,
@@ -46,7 +46,7 @@ class Kind(NamedTuple):
     of: SimulatedList | None = None
     first: Change = lambda of: None
     """Before the first look."""
-    rule: Rule | None = None
+    rule: ListRule | None = None
 
 
 def nothing(of: SimulatedList) -> None:
@@ -61,7 +61,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "pinned": lambda: Kind(lambda of: of.add("a"), {"a"}, 1, first=lambda of: of.pin("old3", "old9")),
     "pinned since": lambda: Kind(lambda of: of.pin("old0", "old1").add("a", "b"), {"a", "b"}, 1),
     "unpinned since": lambda: Kind(
-        lambda of: of.delete("old3").add("a"), {"a"}, 1, first=lambda of: of.pin("old3"), rule=Rule(in_a_row=1)
+        lambda of: of.delete("old3").add("a"), {"a"}, 1, first=lambda of: of.pin("old3"), rule=ListRule(in_a_row=1)
     ),
     "pinned without a sign": lambda: Kind(
         lambda of: of.add("a", "b"),
@@ -78,7 +78,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
         first=lambda of: of.pin("old3", "old9"),
     ),
     "pinned, and one entry ends a look": lambda: Kind(
-        lambda of: of.add("a"), {"a"}, 1, first=lambda of: of.pin("old3"), rule=Rule(in_a_row=1)
+        lambda of: of.add("a"), {"a"}, 1, first=lambda of: of.pin("old3"), rule=ListRule(in_a_row=1)
     ),
     "all of the first page pinned": lambda: Kind(
         lambda of: of.add("a"), {"a"}, 2, first=lambda of: of.pin("old1", "old2", "old3", "old4", "old5")
@@ -92,7 +92,7 @@ KINDS: dict[str, Callable[[], Kind]] = {
         2,
     ),
     "edited, and at the top again, when one entry ends a look": lambda: Kind(
-        lambda of: of.add("a").bump("old1"), {"a", "old1"}, 1, rule=Rule(in_a_row=1)
+        lambda of: of.add("a").bump("old1"), {"a", "old1"}, 1, rule=ListRule(in_a_row=1)
     ),
     "edited between, and at the top again without a sign": lambda: Kind(
         lambda of: of.add("a", "b", "c", "d").bump("old1", "old2"),
@@ -101,10 +101,12 @@ KINDS: dict[str, Callable[[], Kind]] = {
         of=SimulatedList(dated=False),
     ),
     "two changed places": lambda: Kind(lambda of: of.swap(0, 2).add("a"), {"a"}, 1),
-    "all are in another order": lambda: Kind(lambda of: of.add("a").lines.reverse(), {"a"}, 8, rule=Rule(in_a_row=0)),
+    "all are in another order": lambda: Kind(
+        lambda of: of.add("a").lines.reverse(), {"a"}, 8, rule=ListRule(in_a_row=0)
+    ),
     "made public later, among those that were seen": lambda: Kind(lambda of: of.add("a", place=3, at=37), {"a"}, 1),
     "made public later, hours back": lambda: Kind(
-        lambda of: of.add("a", place=8, at=32), {"a"}, 2, rule=Rule(overlap=timedelta(hours=9))
+        lambda of: of.add("a", place=8, at=32), {"a"}, 2, rule=ListRule(overlap=timedelta(hours=9))
     ),
     "the newest are gone": lambda: Kind(lambda of: of.delete("old39", "old38", "old37").add("a"), {"a"}, 1),
     "all that the look before saw of the first page are gone": lambda: Kind(
@@ -167,9 +169,11 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "the list was empty before": lambda: Kind(lambda of: of.add("a"), {"a"}, 1, first=lambda of: of.delete(*of.keys())),
     "the list is empty now": lambda: Kind(lambda of: of.delete(*of.keys()), set(), 1),
     "one to a page": lambda: Kind(
-        lambda of: of.add("a", "b"), {"a", "b"}, 2, of=SimulatedList(size=1), rule=Rule(in_a_row=1)
+        lambda of: of.add("a", "b"), {"a", "b"}, 2, of=SimulatedList(size=1), rule=ListRule(in_a_row=1)
     ),
-    "entries of the same time": lambda: Kind(lambda of: of.add("a", "b", at=40), {"a", "b"}, 1, rule=Rule(in_a_row=1)),
+    "entries of the same time": lambda: Kind(
+        lambda of: of.add("a", "b", at=40), {"a", "b"}, 1, rule=ListRule(in_a_row=1)
+    ),
 }
 """How lists look when they are looked at again."""
 
@@ -180,7 +184,7 @@ def test_nothing_new_is_missed_and_no_more_than_one_page_too_many_is_read(name: 
     of = kind.of or SimulatedList()
     of.fill(40)
     kind.first(of)
-    rule = kind.rule or Rule()
+    rule = kind.rule or ListRule()
     before = read(of, rule=rule)
     assert before.seen == set(of.keys())
     kind.before(of)
@@ -265,7 +269,7 @@ def test_a_cursor_that_comes_twice_ends_a_look_and_leaves_the_mark() -> None:
     whole = read(of)
     of.fill(20, "new")
 
-    def page_of(asked_with: Position) -> Page:
+    def page_of(asked_with: Position) -> ListedPage:
         page = of.page(asked_with)
         return page._replace(next=asked_with or page.next)
 
@@ -276,10 +280,10 @@ def test_a_cursor_that_comes_twice_ends_a_look_and_leaves_the_mark() -> None:
 
 def test_a_list_that_goes_in_a_circle_ends_a_look() -> None:
     """The third page leads to the second."""
-    shown: dict[Position, Page] = {
-        None: Page([Entry("a")], "1"),
-        "1": Page([Entry("b")], "2"),
-        "2": Page([Entry("c")], "1"),
+    shown: dict[Position, ListedPage] = {
+        None: ListedPage([ListEntry("a")], "1"),
+        "1": ListedPage([ListEntry("b")], "2"),
+        "2": ListedPage([ListEntry("c")], "1"),
     }
     assert read(SimulatedList(), page_of=shown.__getitem__)[1:3] == (3, Ending.CUT_SHORT)
 
@@ -294,7 +298,7 @@ def test_an_empty_page_with_a_cursor_is_not_the_end() -> None:
 
 def test_an_empty_page_with_the_cursor_that_it_was_asked_with_is_the_end() -> None:
     of = SimulatedList().fill(3)
-    looked = read(of, page_of=lambda at: Page((), "end") if at else of.page(None)._replace(next="end"))
+    looked = read(of, page_of=lambda at: ListedPage((), "end") if at else of.page(None)._replace(next="end"))
     assert looked[1:3] == (2, Ending.WHOLE)
 
 
@@ -317,8 +321,8 @@ def test_a_list_of_which_everything_moves_all_the_time_ends_all_the_same() -> No
 
 
 def test_a_refused_cursor_begins_the_look_anew_with_the_old_mark() -> None:
-    look = step(Reading(Mark({"a": ""})), Page([Entry("x")], "c"), None, Rule()).look
-    assert begun_anew(look) == Reading(Mark({"a": ""}), anew=True, pages=1)
+    look = step(VisitProgress(Mark({"a": ""})), ListedPage([ListEntry("x")], "c"), None, ListRule()).look
+    assert begun_anew(look) == VisitProgress(Mark({"a": ""}), anew=True, pages=1)
 
 
 # What is carried along -------------------------------------------------------------------------------------
@@ -329,7 +333,7 @@ def test_a_mark_stays_small_and_travels_as_plain_values() -> None:
     looked = read(of)
     assert len(looked.mark.seen) == MARKED
     assert mark_of(to_data(looked.mark)) == looked.mark
-    look = step(Reading(looked.mark), of.page(None), None, Rule(in_a_row=0)).look
+    look = step(VisitProgress(looked.mark), of.page(None), None, ListRule(in_a_row=0)).look
     assert look_of(to_data(look)) == look
 
 
@@ -338,9 +342,9 @@ def test_a_mark_stays_small_and_travels_as_plain_values() -> None:
 def test_an_entry_may_be_of_the_first_day_of_the_calendar_or_its_last(at: datetime, overlap: timedelta) -> None:
     """9999-12-31T23:59:59.9999999Z is what .NET writes for never."""
     at = at.replace(tzinfo=UTC)
-    page = Page([Entry(f"{number}", "1", at) for number in range(3)], next="more")
-    looked = step(Reading(), page, None, Rule(overlap=overlap)).look
-    again = step(Reading(mark_after(looked)), page, None, Rule(overlap=overlap))
+    page = ListedPage([ListEntry(f"{number}", "1", at) for number in range(3)], next="more")
+    looked = step(VisitProgress(), page, None, ListRule(overlap=overlap)).look
+    again = step(VisitProgress(mark_after(looked)), page, None, ListRule(overlap=overlap))
     assert (again.fresh, again.ending) == ([], None if overlap else Ending.WHOLE)
 
 
@@ -351,13 +355,13 @@ def test_what_the_look_before_knew_stays_below_what_this_one_saw() -> None:
     second = read(of, first.mark)
     assert len(second.mark.seen) == 41
     assert [*second.mark.seen][5:] == [*first.mark.seen][4:]
-    assert mark_after(Reading(first.mark)) == first.mark
+    assert mark_after(VisitProgress(first.mark)) == first.mark
 
 
-def _window(*numbers: int) -> list[Entry]:
+def _window(*numbers: int) -> list[ListEntry]:
     """Entries of a feed, each an hour younger than the one with the number before."""
-    about = Entry("about the feed", "v", pinned=True)
-    return [about, *(Entry(f"e{n}", "v", datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=n)) for n in numbers)]
+    about = ListEntry("about the feed", "v", pinned=True)
+    return [about, *(ListEntry(f"e{n}", "v", datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=n)) for n in numbers)]
 
 
 @pytest.mark.parametrize(
@@ -379,7 +383,7 @@ def _window(*numbers: int) -> list[Entry]:
 def test_a_window_that_was_overrun_between_two_looks_is_noticed(
     before: list[int], now: list[int], missed: bool
 ) -> None:
-    read = step(Reading(), Page(_window(*before)), None, Rule()).look
+    read = step(VisitProgress(), ListedPage(_window(*before)), None, ListRule()).look
     assert may_have_missed(mark_after(read), _window(*now)) is missed
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any, Self
 
 from harvester.sandbox.network import Network, special
 from harvester.sandbox.posts import Posts
-from harvester.sandbox.records import Records
+from harvester.sandbox.records import SandboxRecords
 from harvester.sandbox.server import build_world
 from harvester.sandbox.truth import Truth, truth
 from tests.forking import Begun, begin
@@ -82,7 +82,7 @@ class Sandbox:
         return self._process.pid
 
     @cached_property
-    def records(self) -> Records:
+    def records(self) -> SandboxRecords:
         """The same generated network, in this process."""
         return build_world(self.accounts, self.seed, self.posts)
 

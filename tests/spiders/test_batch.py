@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
-from harvester.items import Batch, Found, Reject, Said, Stage
+from harvester.items import Batch, Found, ItemResult, Reject, Stage
 from harvester.items.bluesky import Follow
 from harvester.middlewares.batch import BatchMiddleware
 from tests.parsers.cases import PROVENANCE
@@ -58,7 +58,7 @@ def test_what_a_callback_yields_is_batched(outputs: list[Any], expected: list[An
     assert through(*outputs) == expected
 
 
-FOUND, STAGE, SAID = Found("page", "b"), Stage("job:page:a", "half"), Said("job:page:a", "done", "ok")
+FOUND, STAGE, SAID = Found("page", "b"), Stage("job:page:a", "half"), ItemResult("job:page:a", "done", "ok")
 
 
 def test_what_a_callback_says_of_items_travels_with_its_records() -> None:

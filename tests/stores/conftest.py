@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 from tests.forking import begin
 from tests.root import ROOT
 
@@ -59,13 +59,13 @@ class Place:
 
     def server(self, name: str) -> psutil.Process:
         """The server that runs now."""
-        process = running_in(self.state_dir / name / "data", State.read(self.state_dir / name).server_pid)
+        process = running_in(self.state_dir / name / "data", ServerState.read(self.state_dir / name).server_pid)
         assert process
         return process
 
     def supervisor(self, name: str) -> psutil.Process:
         """The supervisor that runs now."""
-        process = running_in(self.state_dir / name, State.read(self.state_dir / name).supervisor_pid)
+        process = running_in(self.state_dir / name, ServerState.read(self.state_dir / name).supervisor_pid)
         assert process
         return process
 
@@ -74,7 +74,7 @@ class Place:
         while self.users:
             self.users.pop().kill()
         for folder in self.state_dir.glob("*/"):
-            supervisor = running_in(folder, State.read(folder).supervisor_pid)
+            supervisor = running_in(folder, ServerState.read(folder).supervisor_pid)
             if supervisor:
                 supervisor.terminate()
                 supervisor.wait(240)

@@ -16,7 +16,7 @@ from redis import Redis
 from harvester.stores.servers import membership
 from harvester.stores.servers.binaries import find_binary
 from harvester.stores.servers.kinds import SERVERS
-from harvester.stores.servers.state import State
+from harvester.stores.servers.state import ServerState
 from tests.root import ROOT
 from tests.stores.conftest import Place, ended
 
@@ -162,7 +162,7 @@ def test_a_server_that_outlived_its_supervisor_is_replaced(place: Place, free_po
     with (folder / "server.log").open("wb") as log:
         command = [*redis.command(find_binary(redis), data), "--port", str(free_port)]
         orphan = subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd=data, stdout=log)
-    State(server_pid=orphan.pid).write(folder)
+    ServerState(server_pid=orphan.pid).write(folder)
     assert place.user("valkey").ask("join").startswith("unix://")
     orphan.wait(240)
     assert place.server("valkey").pid != orphan.pid
@@ -171,7 +171,7 @@ def test_a_server_that_outlived_its_supervisor_is_replaced(place: Place, free_po
 def test_a_pid_that_belongs_to_another_process_by_now_is_left_alone(place: Place) -> None:
     folder = place.state_dir / "valkey"
     folder.mkdir(parents=True)
-    State(supervisor_pid=os.getpid(), server_pid=os.getpid()).write(folder)
+    ServerState(supervisor_pid=os.getpid(), server_pid=os.getpid()).write(folder)
     assert place.user("valkey").ask("join").startswith("unix://")
 
 

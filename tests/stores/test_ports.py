@@ -14,7 +14,7 @@ from harvester.config import Config
 from harvester.stores import servers
 from harvester.stores.servers import state
 from harvester.stores.servers.kinds import SERVERS
-from harvester.stores.servers.state import State, running_in
+from harvester.stores.servers.state import ServerState, running_in
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Config]:
         folder = config.state_dir / name
         if connection := servers.membership._connections.pop(folder, None):
             connection.close()
-        if supervisor := running_in(folder, State.read(folder).supervisor_pid):
+        if supervisor := running_in(folder, ServerState.read(folder).supervisor_pid):
             supervisor.terminate()
             supervisor.wait(60)
     assert set(servers.membership._connections) == before
@@ -39,9 +39,9 @@ def test_servers_on_ports_answer_nobody_without_the_secret(config: Config) -> No
     folder.mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as other:  # someone else listens on the port of the last time
         taken = int(other.getsockname()[1])
-        State(server_port=taken).write(folder)
+        ServerState(server_port=taken).write(folder)
         url = servers.redis_url(config)
-    port = State.read(folder).server_port
+    port = ServerState.read(folder).server_port
     assert url.startswith("redis://:")
     assert url.endswith(f"@127.0.0.1:{port}/0")
     assert port not in (0, taken)
@@ -51,7 +51,7 @@ def test_servers_on_ports_answer_nobody_without_the_secret(config: Config) -> No
         stranger.get("a")
 
     uri = servers.mongodb_uri(config)
-    port = State.read(config.state_dir / "mongodb").server_port
+    port = ServerState.read(config.state_dir / "mongodb").server_port
     with MongoClient[dict[str, int]](uri) as admitted:
         admitted["test"]["values"].insert_one({"value": 1})
     with MongoClient[dict[str, int]](f"mongodb://127.0.0.1:{port}/?directConnection=true") as unknown:
@@ -63,7 +63,9 @@ def test_servers_on_ports_answer_nobody_without_the_secret(config: Config) -> No
                 forbidden()
 
     for name in SERVERS:
-        with socket.create_connection(("127.0.0.1", State.read(config.state_dir / name).supervisor_port)) as asking:
+        with socket.create_connection(
+            ("127.0.0.1", ServerState.read(config.state_dir / name).supervisor_port)
+        ) as asking:
             asking.settimeout(30)
             asking.sendall(b"?\n")
             assert asking.recv(100) == b"", "the supervisor told a stranger something"

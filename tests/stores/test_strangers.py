@@ -14,7 +14,7 @@ import pytest
 from pymongo import MongoClient
 from redis import Redis
 
-from harvester.stores.servers.state import State
+from harvester.stores.servers.state import ServerState
 from tests.stores.conftest import Place
 
 AS_ROOT = pytest.mark.skipif(
@@ -118,7 +118,7 @@ def odd(request: pytest.FixtureRequest, place: Place) -> Iterator[str]:
 def test_a_state_folder_at_whose_path_no_server_listens_has_its_sockets_elsewhere(place: Place, odd: str) -> None:
     user = place.user(odd)
     url = user.ask("join")
-    sockets = Path(State.read(place.state_dir / odd).sockets)
+    sockets = Path(ServerState.read(place.state_dir / odd).sockets)
     try:
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
         assert ping(odd, url)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from pymongo.database import Database
 
-from harvester.frontier.messages import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, FrontierStatus
 from tests.chaos.servers import Valkey
 from tests.ports import free_port
 from tests.sandbox.street_house import Seen
@@ -45,7 +45,7 @@ class Crawled(NamedTuple):
     counts: dict[str, dict[str, int]]
     logs: dict[str, list[Seen]]
     openings: set[Open]
-    status: Status
+    status: FrontierStatus
     dead: list[DeadLetter]
     said: str
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from pydantic import SecretStr
 
 from harvester.config import Config
-from harvester.frontier.messages import DeadLetter, Status
+from harvester.frontier.messages import DeadLetter, FrontierStatus
 from harvester.frontier.store import Frontier
 from harvester.stores.redis import connect
 
@@ -57,10 +57,10 @@ class Watch:
         await client.aclose()
 
 
-def asked(redis: str, database: str) -> tuple[Status, list[DeadLetter]]:
+def asked(redis: str, database: str) -> tuple[FrontierStatus, list[DeadLetter]]:
     """The frontier's figures, and what was given up."""
 
-    async def ask() -> tuple[Status, list[DeadLetter]]:
+    async def ask() -> tuple[FrontierStatus, list[DeadLetter]]:
         client = connect(Config(redis_url=SecretStr(redis)))
         try:
             frontier = Frontier(client, "street", database)

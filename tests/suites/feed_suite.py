@@ -12,7 +12,7 @@ from harvester.items import Provenance, Reject
 from harvester.items.feed import Feed, FeedEntry
 from harvester.parsers.markup import text_of_html
 from harvester.parsers.web.dates import read_date
-from harvester.parsers.web.feed import Read, parse_feed
+from harvester.parsers.web.feed import ParsedFeed, parse_feed
 from tests.suites.result import Result
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -89,12 +89,12 @@ def _dates(path: Path) -> Result:
     return result
 
 
-def _read(body: bytes, headers: dict[str, str]) -> Read:
+def _read(body: bytes, headers: dict[str, str]) -> ParsedFeed:
     place = headers.get("content-location", "http://127.0.0.1:8097/feed.xml")
     return parse_feed(body, place, headers.get("content-type", ""), Provenance(place, NOW, "feeds"))
 
 
-def _compare(result: Result, path: Path, read: Read | None, is_of_feed: bool, name: str, expected: str) -> None:
+def _compare(result: Result, path: Path, read: ParsedFeed | None, is_of_feed: bool, name: str, expected: str) -> None:
     try:
         value = ast.literal_eval(expected)
     except (ValueError, SyntaxError):

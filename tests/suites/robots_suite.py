@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harvester.parsers.web.robots import Rules, parse_robots, path_of
+from harvester.parsers.web.robots import RobotsRules, parse_robots, path_of
 from tests.suites.result import Result
 
 _tests = re.compile(r"^TEST\(RobotsUnittest, (\w+)\) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL).findall
@@ -54,7 +54,7 @@ CHOSEN = {"ID_Encoding": "/foo/bar/baz", "GoogleOnly_IndexHTMLisDirectory": "/al
 
 def _is_allowed(robots: str, agent: str, url: str) -> bool:
     rules = parse_robots(robots.encode("latin-1"), [agent]).to(agent).rules
-    rule = Rules(rules).of(path_of(url))
+    rule = RobotsRules(rules).of(path_of(url))
     return rule is None or rule.allowed
 
 

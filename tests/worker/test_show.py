@@ -9,7 +9,7 @@ from rich.console import Console
 
 from harvester.worker.process import WorkerProcess
 from harvester.worker.reporter import Report
-from harvester.worker.show import Shown, View
+from harvester.worker.show import Shown, WorkerView
 from tests.dashboard.test_live import Terminal
 from tests.worker.running import Workers
 
@@ -116,7 +116,7 @@ def drawn(count: int, columns: int, rows: int, monkeypatch: pytest.MonkeyPatch) 
     shown.note(workers)
     console = Console(file=io.StringIO(), width=columns, height=rows, color_system=None)
     with console.capture() as capture:
-        console.print(View(workers, shown.progress, 1000.0), end="")
+        console.print(WorkerView(workers, shown.progress, 1000.0), end="")
     lines = [line.rstrip() for line in capture.get().split("\n")]
     assert len(lines) <= rows + 1
     return lines

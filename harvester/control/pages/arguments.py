@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from harvester.control.pages.parts import Field, Tag, entry
+from harvester.control.pages.components import Field, Tag, entry
 from harvester.project import spider_loader
 
 JOB = "job"

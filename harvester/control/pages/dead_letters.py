@@ -2,10 +2,10 @@
 
 from functools import partial
 
+from harvester.control.pages.components import Cell, RowAction, RowsTable, TableRow, Tag, address, at, confirmed, done
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Action, Cell, Row, Rows, Tag, address, at, confirmed, done
-from harvester.control.pages.room import Room
-from harvester.control.services.dead_letters import DeadLetters, Group, Groups, Letter, Requeue
+from harvester.control.pages.page_context import PageContext
+from harvester.control.services.dead_letters import DeadLetterGroup, DeadLetters, Groups, Letter, RequeueSelection
 from harvester.formatting import counted
 
 MOST = 50
@@ -17,26 +17,26 @@ LETTERS = ("given up", "address", "outcome", "reason", "+attempts", "+workers lo
 EMPTY = """Nothing was given up. Requests that fail for good are kept here, with the reason, until they are requeued:
 
 harvester frontier dead bluesky"""
-REQUEUE = Action("requeue", "Requeue", "r")
+REQUEUE = RowAction("requeue", "Requeue", "r")
 
 
-async def view(room: Room, spider: str, outcome: str, pattern: str) -> None:
+async def view(room: PageContext, spider: str, outcome: str, pattern: str) -> None:
     """`spider`, `outcome`, `pattern`: whose letters are listed; none without a spider."""
     said = "Requests that were given up. Items of jobs are retried on the page of their job."
     letters = DeadLetters(room.here.jobs)
     with frame(room, "Dead letters", "Dead letters", said):
-        shown: dict[str, Group] = {}
+        shown: dict[str, DeadLetterGroup] = {}
 
         async def requeue_group(row: str, _: str) -> None:
             group = shown[row]
-            wanted = Requeue(outcome=group.outcome, pattern=group.pattern, expect=group.letters)
+            wanted = RequeueSelection(outcome=group.outcome, pattern=group.pattern, expect=group.letters)
             await _requeue(room, group.spider, group.letters, wanted)
 
         async def requeue_one(row: str, _: str) -> None:
-            await _requeue(room, spider, 1, Requeue(ids=[row]))
+            await _requeue(room, spider, 1, RequeueSelection(ids=[row]))
 
         with Tag("section", classes="card", aria_label="Groups"):
-            groups = Rows("By outcome and reason, the most first", GROUPS, EMPTY, requeue_group)
+            groups = RowsTable("By outcome and reason, the most first", GROUPS, EMPTY, requeue_group)
 
         def show(seen: Groups) -> None:
             shown.clear()
@@ -48,7 +48,7 @@ async def view(room: Room, spider: str, outcome: str, pattern: str) -> None:
         await room.broadcaster.watch(("dead groups", spider), partial(letters.groups, spider), show, EVERY_S)
         if spider:
             with Tag("section", classes="card", aria_label="Letters"):
-                rows = Rows(f"Of {spider}, the latest first", LETTERS, "None is like this.", requeue_one)
+                rows = RowsTable(f"Of {spider}, the latest first", LETTERS, "None is like this.", requeue_one)
             await room.broadcaster.watch(
                 ("dead letters", spider, outcome, pattern),
                 partial(letters.letters, spider, outcome, pattern or None, MOST),
@@ -57,7 +57,7 @@ async def view(room: Room, spider: str, outcome: str, pattern: str) -> None:
             )
 
 
-async def _requeue(room: Room, spider: str, number: int, wanted: Requeue) -> None:
+async def _requeue(room: PageContext, spider: str, number: int, wanted: RequeueSelection) -> None:
     what = "It is" if number == 1 else f"These {number:,} are"
     said = f"{what} ready again, with all attempts, and fetched as soon as a worker comes to it. This cannot be undone."
     if not await confirmed(f"Requeue {counted(number, 'dead letter')}?", said, f"Requeue {number:,}"):
@@ -70,17 +70,17 @@ async def _requeue(room: Room, spider: str, number: int, wanted: Requeue) -> Non
         done(requeued.said)
 
 
-def _group(group: Group) -> Row:
+def _group(group: DeadLetterGroup) -> TableRow:
     href = address("dead-letters", spider=group.spider, outcome=group.outcome, pattern=group.pattern)
     cells: list[Cell | str | int] = [Cell(group.outcome.replace("_", " ") or "(none)", href), group.pattern]
     cells += [group.spider, group.letters, at(group.first_at), at(group.last_at)]
-    return Row(_key(group), cells, [REQUEUE], f"{counted(group.letters, 'dead letter')} with {group.outcome}")
+    return TableRow(_key(group), cells, [REQUEUE], f"{counted(group.letters, 'dead letter')} with {group.outcome}")
 
 
-def _letter(letter: Letter) -> Row:
+def _letter(letter: Letter) -> TableRow:
     cells: list[Cell | str | int] = [at(letter.at), letter.url, letter.outcome.replace("_", " "), letter.reason]
-    return Row(letter.id, [*cells, letter.attempts, letter.deliveries], [REQUEUE], letter.url)
+    return TableRow(letter.id, [*cells, letter.attempts, letter.deliveries], [REQUEUE], letter.url)
 
 
-def _key(group: Group) -> str:
+def _key(group: DeadLetterGroup) -> str:
     return "\0".join((group.spider, group.outcome, group.pattern))

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from nicegui import ui
 
-from harvester.control.pages.parts import Tag, button
-from harvester.control.pages.room import Room
+from harvester.control.pages.components import Tag, button
+from harvester.control.pages.page_context import PageContext
 
 VIEWS = (
     ("/", "Overview"),
@@ -31,7 +31,7 @@ KEYS = (
 
 
 @contextmanager
-def frame(room: Room, title: str, active: str, said: str = "") -> Iterator[None]:
+def frame(room: PageContext, title: str, active: str, said: str = "") -> Iterator[None]:
     """What stands in the block is the content of the page. `active`: the name of its view."""
     client = ui.context.client
     ui.page_title(f"{title} - harvester")

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harvester.control.auth import API, SAFE, SOCKET
 from harvester.control.limits import bounded
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.control.pages.submit import MOST_FILE_BYTES
-from harvester.control.problems import Problem, answer
+from harvester.control.problems import ApiProblem, answer
 from harvester.control.tokens import Scope as Rights
 
 OPEN = ("/_nicegui/", "/static/", "/favicon.ico")
@@ -34,7 +34,7 @@ _scripts = re.compile(rb"<script(?=[\s>])")
 class Guard:
     """Outermost on NiceGUI's app."""
 
-    def __init__(self, app: ASGIApp, room: Room) -> None:
+    def __init__(self, app: ASGIApp, room: PageContext) -> None:
         self._app = app
         self._room = room
 
@@ -46,7 +46,7 @@ class Guard:
         elif is_open:
             await self._take_upload(scope, receive, send)
         elif path.startswith(API):  # all that the API has was looked for before
-            await answer(Problem(404, "unknown", f"The API has no {path}."))(scope, receive, send)
+            await answer(ApiProblem(404, "unknown", f"The API has no {path}."))(scope, receive, send)
         elif await self._room.caller(scope):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -69,7 +69,7 @@ class Guard:
             await self._app(scope, bounded(receive, MOST_UPLOAD), send)
 
 
-class Policy:
+class ContentSecurityPolicy:
     """Adds the policy to pages, and its nonce to their scripts. NiceGUI writes the `<` of any text as `&lt;`."""
 
     def __init__(self, app: ASGIApp) -> None:

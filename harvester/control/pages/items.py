@@ -4,13 +4,12 @@ import json
 
 from nicegui import ui
 
-from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import (
-    Action,
+from harvester.control.pages.components import (
     Cell,
     Facts,
-    Row,
-    Rows,
+    RowAction,
+    RowsTable,
+    TableRow,
     Tag,
     address,
     at,
@@ -19,8 +18,9 @@ from harvester.control.pages.parts import (
     done,
     state_cell,
 )
-from harvester.control.pages.room import Room
-from harvester.jobs.documents import Item, State
+from harvester.control.pages.frame import frame
+from harvester.control.pages.page_context import PageContext
+from harvester.jobs.documents import Item, ItemState
 from harvester.jobs.listing import MOST_SEARCHED, ItemFilter, ItemReport
 
 MOST = 50
@@ -28,7 +28,7 @@ MOST = 50
 COLUMNS = ("item", "state", "stage", "outcome", "reason", "+attempts", "changed")
 
 
-async def section(room: Room, job: str, which: ItemFilter, after: str) -> None:
+async def section(room: PageContext, job: str, which: ItemFilter, after: str) -> None:
     """The items that a filter finds, those behind the item `after`."""
     table = _Table(room, job, which, after)
     await table.read()
@@ -37,13 +37,13 @@ async def section(room: Room, job: str, which: ItemFilter, after: str) -> None:
 class _Table:
     """Read anew when the filter changes, and on a wish: a million items are not watched."""
 
-    def __init__(self, room: Room, job: str, which: ItemFilter, after: str) -> None:
+    def __init__(self, room: PageContext, job: str, which: ItemFilter, after: str) -> None:
         self._room = room
         self._job = job
         self._after = after
         with Tag("section", classes="card", aria_label="Items") as self._card:
             with Tag("div", classes="line end"):
-                states: dict[str, str] = {"": "all states", **{str(state): str(state) for state in State}}
+                states: dict[str, str] = {"": "all states", **{str(state): str(state) for state in ItemState}}
                 first = which.state if which.state in states else ""
                 self._state = ui.select(states, label="State", value=first).props("outlined dense options-dense")
                 self._outcome = ui.input("Outcome", value=which.outcome).props("outlined dense")
@@ -51,7 +51,7 @@ class _Table:
                 self._text = ui.input("In key or reason", value=which.text).props("outlined dense data-search")
                 button("Show", self.filter, "main")
             empty = "No item is like this. Take the filters away to see all."
-            self._rows = Rows("Items", COLUMNS, empty, self.act)
+            self._rows = RowsTable("Items", COLUMNS, empty, self.act)
             with Tag("div", classes="line").style("margin: 12px 0 0"):
                 self._back = button("To the first", self.first)
                 self._next = button("Next", self.next)
@@ -116,9 +116,9 @@ class _Table:
         await self.read()
 
 
-def _row(item: Item) -> Row:
+def _row(item: Item) -> TableRow:
     changed = at(item.updated_at)
-    later = f"again at {at(item.due_at)}" if item.due_at and item.state is State.WAITING else ""
+    later = f"again at {at(item.due_at)}" if item.due_at and item.state is ItemState.WAITING else ""
     cells: list[Cell | str | int] = [
         Cell(item.key, href=address("jobs", item.job, "items", item=item.id)),
         state_cell(item.state, f"{item.state}, {later}" if later else ""),
@@ -128,11 +128,11 @@ def _row(item: Item) -> Row:
         item.attempts,
         changed,
     ]
-    can_retry = item.state in (State.DONE, State.FAILED, State.SKIPPED) or bool(later)
-    return Row(item.id, cells, [Action("retry", "Retry", "r")] if can_retry else [], item.key)
+    can_retry = item.state in (ItemState.DONE, ItemState.FAILED, ItemState.SKIPPED) or bool(later)
+    return TableRow(item.id, cells, [RowAction("retry", "Retry", "r")] if can_retry else [], item.key)
 
 
-async def retry(room: Room, job: str, item: str) -> bool:
+async def retry(room: PageContext, job: str, item: str) -> bool:
     """Asks, and has one item tried again."""
     if not await confirmed("Retry 1 item?", f"{item} waits again, now, with all its attempts.", "Retry 1"):
         return False
@@ -142,7 +142,7 @@ async def retry(room: Room, job: str, item: str) -> bool:
     return bool(number)
 
 
-async def view(room: Room, job: str, item: str) -> None:
+async def view(room: PageContext, job: str, item: str) -> None:
     """One item: what it is, its attempts, what came of it. Raises UnknownJob."""
     report = await room.here.jobs.item(job, item)
     with frame(room, report.item.key, "Jobs", f"{report.item.kind} of {job}"):
@@ -156,35 +156,35 @@ async def view(room: Room, job: str, item: str) -> None:
         with Tag("section", classes="card", aria_label="State"):
             facts = Facts()
         with Tag("section", classes="card", aria_label="Attempts"):
-            attempts = Rows(
+            attempts = RowsTable(
                 "Attempts, the latest first",
                 ("+attempt", "ended", "state", "outcome", "reason", "+requests", "+records"),
                 "No attempt has ended yet.",
             )
         with Tag("div", classes="two"):
             with Tag("section", classes="card", aria_label="Records"):
-                records = Rows("Records", ("collection", "record"), "No record came of it.")
+                records = RowsTable("Records", ("collection", "record"), "No record came of it.")
             with Tag("section", classes="card", aria_label="Files"):
-                files = Rows("Files", ("file",), "No file came of it.")
+                files = RowsTable("Files", ("file",), "No file came of it.")
         with Tag("section", classes="card", aria_label="Input"):
             Tag("h2", "Input")
             given = Tag("pre", "", "log")
 
         def show(report: ItemReport) -> None:
             now = report.item
-            again_button.visible = now.state is not State.ACTIVE and (
-                now.state is not State.WAITING or bool(now.due_at)
+            again_button.visible = now.state is not ItemState.ACTIVE and (
+                now.state is not ItemState.WAITING or bool(now.due_at)
             )
             facts.show(_facts(now))
             attempts.show([_attempt(now, index) for index in reversed(range(len(now.history)))])
             records.show(
                 [
-                    Row(key, [collection, Cell(key, href=address("records", collection, key=key))])
+                    TableRow(key, [collection, Cell(key, href=address("records", collection, key=key))])
                     for collection, keys in report.results.records.items()
                     for key in keys
                 ]
             )
-            files.show([Row(path, [path]) for path in report.results.files])
+            files.show([TableRow(path, [path]) for path in report.results.files])
             given.text = json.dumps(now.input, indent=2, ensure_ascii=False, default=str) if now.input else "(none)"
 
         await room.broadcaster.watch(("item", job, item), lambda: room.here.jobs.item(job, item), show)
@@ -196,7 +196,7 @@ def _facts(item: Item) -> list[tuple[str, str | Cell]]:
         ("stage", item.stage.replace("_", " ")),
         ("outcome", item.outcome.replace("_", " ")),
         ("reason", item.reason),
-        ("tried again", at(item.due_at) if item.state is State.WAITING else ""),
+        ("tried again", at(item.due_at) if item.state is ItemState.WAITING else ""),
         ("because", item.why),
         ("site", item.site),
         ("attempts", f"{item.attempts:,}"),
@@ -210,9 +210,9 @@ def _facts(item: Item) -> list[tuple[str, str | Cell]]:
     ]
 
 
-def _attempt(item: Item, index: int) -> Row:
+def _attempt(item: Item, index: int) -> TableRow:
     past = item.history[index]
-    return Row(
+    return TableRow(
         f"{index} {past.attempt}",
         [
             past.attempt,

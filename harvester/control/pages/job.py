@@ -7,20 +7,19 @@ from typing import Any
 
 from nicegui import ui
 
-from harvester.control.batches import Action as Batched
-from harvester.control.batches import Batch
+from harvester.control.batches import ActionBatch
+from harvester.control.batches import BatchAction as Batched
 from harvester.control.pages import items
-from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import (
+from harvester.control.pages.components import (
     BLUE,
     GREY,
     LINES,
-    Action,
     Bar,
     Cell,
     Facts,
-    Row,
-    Rows,
+    RowAction,
+    RowsTable,
+    TableRow,
     Tag,
     Tiles,
     address,
@@ -30,9 +29,10 @@ from harvester.control.pages.parts import (
     confirmed,
     done,
 )
-from harvester.control.pages.room import Room, complain
+from harvester.control.pages.frame import frame
+from harvester.control.pages.page_context import PageContext, complain
 from harvester.formatting import counted, duration, number, typed_arguments
-from harvester.jobs.documents import NOT_GIVEN, Job, JobState, State
+from harvester.jobs.documents import NOT_GIVEN, ItemState, Job, JobState
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
 from harvester.jobs.service import JobReport
@@ -42,7 +42,7 @@ MOST_BATCHES = 5
 """That are shown, the latest."""
 
 
-async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:
+async def view(room: PageContext, job: str, which: ItemFilter, after: str) -> None:
     """`which`, `after`: of the items that are listed. Raises UnknownJob."""
     known = await room.here.jobs.job(job)
     with frame(room, known.name or job, "Jobs", _said(known)):
@@ -52,19 +52,19 @@ async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:
                 Tag("h2", "Items that ended a minute")
                 chart = _Chart()
             with Tag("section", classes="card", aria_label="What it waits for"):
-                waits = Rows("What it waits for", ("why", "+items", "until"), "Nothing holds it up.")
+                waits = RowsTable("What it waits for", ("why", "+items", "until"), "Nothing holds it up.")
         with Tag("section", classes="card", aria_label="Outcomes"):
-            outcomes = Rows(
+            outcomes = RowsTable(
                 "Outcomes of the latest attempts",
                 ("outcome", "+items"),
                 "No item has an outcome yet: they come as workers end their first attempts.",
                 lambda outcome, _: retry(room, job, outcome),
             )
             columns = ("what", "of items", "+meant", "+done", "state", "asked for", "by")
-            batches = Rows("Retries, and other things done to many items", columns, "")
+            batches = RowsTable("Retries, and other things done to many items", columns, "")
         await items.section(room, job, which, after)
 
-        def show(seen: tuple[JobReport, list[Batch]]) -> None:
+        def show(seen: tuple[JobReport, list[ActionBatch]]) -> None:
             report, begun = seen
             head.show(report)
             chart.show(report.job)
@@ -73,7 +73,7 @@ async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:
             batches.show([_batch_row(batch) for batch in begun])
             batches.visible = bool(begun)
 
-        async def read() -> tuple[JobReport, list[Batch]]:
+        async def read() -> tuple[JobReport, list[ActionBatch]]:
             return await room.here.jobs.report(job, wait=False), await room.here.batches.of(job, MOST_BATCHES)
 
         await room.broadcaster.watch(("job", job), read, show)
@@ -82,7 +82,7 @@ async def view(room: Room, job: str, which: ItemFilter, after: str) -> None:
 class _Head:
     """Numbers, the bar of states, and buttons."""
 
-    def __init__(self, room: Room, job: Job) -> None:
+    def __init__(self, room: PageContext, job: Job) -> None:
         self._room = room
         self._job = job
         self.report: JobReport | None = None
@@ -104,7 +104,7 @@ class _Head:
         self._pause.visible = job.state is JobState.OPEN
         self._resume.visible = job.state is JobState.PAUSED
         self._cancel.visible = job.state in (JobState.OPEN, JobState.PAUSED)
-        failed = report.states.get(State.FAILED, 0)
+        failed = report.states.get(ItemState.FAILED, 0)
         self._retry.visible = bool(failed) and job.state is not JobState.CANCELLED
         self._retry.text = f"Retry {counted(failed, 'failed item')}"
         self._tiles.show(
@@ -115,7 +115,9 @@ class _Head:
                 "priority": job.priority,
             }
         )
-        self._bar.show([(state, report.states.get(state, 0), address("jobs", job.id, state=state)) for state in State])
+        self._bar.show(
+            [(state, report.states.get(state, 0), address("jobs", job.id, state=state)) for state in ItemState]
+        )
         stages = ", ".join(f"{name.replace('_', ' ')} {items:,}" for name, items in report.stages.items())
         self._facts.show(
             [
@@ -134,7 +136,7 @@ class _Head:
     # Actions ----------------------------------------------------------------------------------------------
 
     async def pause(self) -> None:
-        active = self.report.states.get(State.ACTIVE, 0) if self.report else 0
+        active = self.report.states.get(ItemState.ACTIVE, 0) if self.report else 0
         said = f"No more items are begun. {_ends(active)}"
         reason = await asked(f"Pause {self._job.id}?", said, "Why, for others (may stay empty)", "Pause")
         if reason is None:
@@ -153,7 +155,7 @@ class _Head:
 
     async def cancel(self) -> None:
         states = self.report.states if self.report else {}
-        waiting, active = states.get(State.WAITING, 0), states.get(State.ACTIVE, 0)
+        waiting, active = states.get(ItemState.WAITING, 0), states.get(ItemState.ACTIVE, 0)
         said = (
             f"{counted(waiting, 'item')} not begun yet will be skipped, for good. {_ends(active)}"
             " What was stored stays."
@@ -161,7 +163,7 @@ class _Head:
         if await confirmed(f"Cancel {self._job.id}?", said, "Cancel the job"):
             who = await self._room.who()
 
-            async def begin() -> Batch:
+            async def begin() -> ActionBatch:
                 asked_at = now()
                 left = await self._room.here.jobs.begin_cancelling(self._job.id)
                 return await self._room.here.batches.begin(Batched.CANCEL, self._job.id, left, who, asked_at)
@@ -208,7 +210,7 @@ class _Head:
         return address("jobs", self._job.id)
 
 
-async def retry(room: Room, job: str, outcome: str) -> None:
+async def retry(room: PageContext, job: str, outcome: str) -> None:
     """Asks, and begins a batch for the items that failed, or have the outcome, at the time of the question.
 
     What changes after that is left out, so that no more are retried than the number that was said.
@@ -226,39 +228,43 @@ async def retry(room: Room, job: str, outcome: str) -> None:
         return
     who = await room.who()
 
-    async def begin() -> Batch:
+    async def begin() -> ActionBatch:
         return await room.here.batches.begin(Batched.RETRY, job, number, who, asked_at, which=which)
 
     if await room.act("retry_items", address("jobs", job, outcome=outcome, expect=str(number)), begin):
         done(f"{counted(number, 'item')} {what} are being retried.")
 
 
-def _outcome(job: str, outcome: str, items: int) -> Row:
+def _outcome(job: str, outcome: str, items: int) -> TableRow:
     cell = Cell(outcome.replace("_", " "), href=address("jobs", job, outcome=outcome))
-    return Row(outcome, [cell, items], [Action("retry", "Retry", "r")], f"{counted(items, 'item')} with {outcome}")
+    return TableRow(
+        outcome, [cell, items], [RowAction("retry", "Retry", "r")], f"{counted(items, 'item')} with {outcome}"
+    )
 
 
-def _batch_row(batch: Batch) -> Row:
+def _batch_row(batch: ActionBatch) -> TableRow:
     state = Cell(f"{batch.state}: {batch.said}" if batch.said else str(batch.state), tone="bad" if batch.said else "")
     of_items = batch.filter.outcome.replace("_", " ") or batch.filter.state
     of_items = of_items or ("waiting" if batch.action is Batched.CANCEL else "failed")
     cells: list[Cell | str | int] = [str(batch.action), of_items, batch.matched, batch.done, state]
-    return Row(batch.id, [*cells, at(batch.asked_at), batch.by])
+    return TableRow(batch.id, [*cells, at(batch.asked_at), batch.by])
 
 
-def _waits(report: JobReport) -> list[Row]:
+def _waits(report: JobReport) -> list[TableRow]:
     rows = []
     if report.deferred:
         for outcome, items in report.deferred.outcomes.items():
             words = f"tried again later: {outcome.replace('_', ' ') or 'no outcome yet'}"
-            rows.append(Row(f"deferred {outcome}", [words, items, f"the first at {at(report.deferred.until)}"]))
+            rows.append(TableRow(f"deferred {outcome}", [words, items, f"the first at {at(report.deferred.until)}"]))
     for alone in report.left_alone:
         place = f"{alone.site} ({alone.tier})" if alone.tier else alone.site
         why = Cell(f"{place} is left alone ({alone.breaker.state}): {alone.breaker.said}", address("sites"), "warn")
         until = at(datetime.fromtimestamp(alone.breaker.until, UTC)) if alone.breaker.until else "somebody closes it"
-        rows.append(Row(f"site {place}", [why, alone.items, until]))
+        rows.append(TableRow(f"site {place}", [why, alone.items, until]))
     if report.left_alone_unknown:
-        rows.append(Row("unknown", [f"Which sites are left alone is not known: {report.left_alone_unknown}", "", ""]))
+        rows.append(
+            TableRow("unknown", [f"Which sites are left alone is not known: {report.left_alone_unknown}", "", ""])
+        )
     return rows
 
 

@@ -2,22 +2,22 @@
 
 from nicegui import ui
 
+from harvester.control.pages.components import Cell, RowsTable, TableRow, Tag, address, at, state_cell
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Cell, Row, Rows, Tag, address, at, state_cell
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.formatting import duration, number
-from harvester.jobs.documents import Job, JobState, State
+from harvester.jobs.documents import ItemState, Job, JobState
 from harvester.jobs.service import by_state, pace_of
 
 MOST = 100
 """Jobs that one page shows."""
-COLUMNS = ("job", "state", *(f"+{state}" for state in State), "+ended a minute", "left", "created", "name")
+COLUMNS = ("job", "state", *(f"+{state}" for state in ItemState), "+ended a minute", "left", "created", "name")
 EMPTY = """There is no job yet. Submit one here, or type:
 
 harvester jobs submit bluesky --input accounts.txt"""
 
 
-async def view(room: Room, spider: str = "", state: str = "") -> None:
+async def view(room: PageContext, spider: str = "", state: str = "") -> None:
     """`spider`, `state`: only such jobs; an unknown state shows all."""
     states = [JobState(state)] if state in list(JobState) else []
     with frame(room, "Jobs", "Jobs"):
@@ -34,27 +34,27 @@ async def view(room: Room, spider: str = "", state: str = "") -> None:
             )
         with Tag("section", classes="card", aria_label="Jobs"):
             empty = "No job is like this. Take the filters away to see all." if spider or states else EMPTY
-            rows = Rows("The latest first", COLUMNS, empty)
+            rows = RowsTable("The latest first", COLUMNS, empty)
 
-        async def read() -> list[Row]:
+        async def read() -> list[TableRow]:
             return [job_row(job) for job in await room.here.jobs.jobs(spider, states, MOST)]
 
         await room.broadcaster.watch(("jobs", spider, state), read, rows.show)
 
 
-def job_row(job: Job) -> Row:
+def job_row(job: Job) -> TableRow:
     """With the counts that were made last; how fast it is tells of the moment."""
     counts = by_state(job)
     pace = pace_of(job) if job.state is JobState.OPEN else None
-    waits = counts.get(State.WAITING, 0) + counts.get(State.ACTIVE, 0)
+    waits = counts.get(ItemState.WAITING, 0) + counts.get(ItemState.ACTIVE, 0)
     left = duration(waits / pace, rough=True) if pace and waits and not job.standing else ""
     cells: list[Cell | str | int] = [
         Cell(job.id, href=address("jobs", job.id)),
         state_cell(job.state, f"{job.state}, standing" if job.standing and job.state is JobState.OPEN else ""),
     ]
-    for state in State:
+    for state in ItemState:
         items = counts.get(state, 0)
         href = address("jobs", job.id, state=state) if items else ""
-        cells.append(Cell(f"{items:,}", href=href, tone="bad" if state is State.FAILED and items else ""))
+        cells.append(Cell(f"{items:,}", href=href, tone="bad" if state is ItemState.FAILED and items else ""))
     cells += [number(pace * 60) if pace is not None else "", left, at(job.created_at), job.name]
-    return Row(job.id, cells)
+    return TableRow(job.id, cells)

@@ -13,8 +13,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from harvester.control.auth import COOKIE, COOKIE_S, cookie_of
 from harvester.control.limits import MOST_JSON, Failures, bounded
-from harvester.control.pages.room import Room
-from harvester.control.tokens import Token
+from harvester.control.pages.page_context import PageContext
+from harvester.control.tokens import ApiToken
 
 LINK_S = 600.0
 """How long a link is good."""
@@ -50,7 +50,7 @@ class Links:
         return token if time.monotonic() < until else ""
 
 
-def add_login(app: FastAPI, room: Room, links: Links) -> None:
+def add_login(app: FastAPI, room: PageContext, links: Links) -> None:
     """Adds /login and /logout, which are no part of the API."""
     failures = Failures()
 
@@ -98,7 +98,7 @@ def _own(path: str) -> str:
     return path if is_own else "/"
 
 
-def _logged_in(room: Room, request: Request, token: Token, then: str) -> Response:
+def _logged_in(room: PageContext, request: Request, token: ApiToken, then: str) -> Response:
     """A page that leads on: a redirect would come without the cookie from a link in another program."""
     body = f'<p><a href="{html.escape(then)}">To the control room</a></p>'
     head = f'<meta http-equiv="refresh" content="0;url={html.escape(then)}">'

@@ -17,19 +17,19 @@ from harvester.control.pages import (
     jobs,
     overview,
     records,
+    recurring,
     runs,
     schedules,
     settings,
     sites,
     submit,
-    watched,
     workers,
 )
+from harvester.control.pages.components import Tag
 from harvester.control.pages.frame import frame
-from harvester.control.pages.guard import Guard, Policy
+from harvester.control.pages.guard import ContentSecurityPolicy, Guard
 from harvester.control.pages.login import Links, add_login
-from harvester.control.pages.parts import Tag
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.exceptions import HarvesterError, UnknownJob, UnknownRecord, UnknownRun
 from harvester.jobs.listing import ItemFilter
 from harvester.masking import mask
@@ -47,7 +47,7 @@ RECONNECT_S = 20.0
 
 def mount(app: FastAPI) -> Links:
     """Once in a process, since NiceGUI has one app. Gives the links by which browsers log in."""
-    room, links = Room(app), Links()
+    room, links = PageContext(app), Links()
     add_login(app, room, links)
     records.add_files(core.app, room)
     _add_views(room)
@@ -66,7 +66,7 @@ def mount(app: FastAPI) -> Links:
         show_welcome_message=False,
         gzip_middleware_factory=None,  # it would come before the policy
     )
-    core.app.add_middleware(Policy)
+    core.app.add_middleware(ContentSecurityPolicy)
     core.app.add_middleware(GZipMiddleware)
     core.app.add_middleware(Guard, room=room)
     lifespan = app.router.lifespan_context
@@ -86,7 +86,7 @@ def mount(app: FastAPI) -> Links:
     return links
 
 
-def _add_views(room: Room) -> None:
+def _add_views(room: PageContext) -> None:
     @ui.page("/", response_timeout=ANSWER_S)
     async def show_overview() -> None:
         await _shown(room, overview.view(room))
@@ -115,7 +115,7 @@ def _add_views(room: Room) -> None:
 
     @ui.page("/watched", response_timeout=ANSWER_S)
     async def show_watched(spider: str = "", standing: str = "", text: str = "", after: str = "") -> None:
-        await _shown(room, watched.view(room, spider, standing, text, after))
+        await _shown(room, recurring.view(room, spider, standing, text, after))
 
     @ui.page("/schedules", response_timeout=ANSWER_S)
     async def show_schedules() -> None:
@@ -150,7 +150,7 @@ def _add_views(room: Room) -> None:
         await _shown(room, settings.view(room))
 
 
-async def _shown(room: Room, view: Awaitable[None]) -> None:
+async def _shown(room: PageContext, view: Awaitable[None]) -> None:
     """What goes wrong is said on the page, in plain words."""
     try:
         await view
@@ -162,12 +162,12 @@ async def _shown(room: Room, view: Awaitable[None]) -> None:
         _say(room, "This cannot be shown", str(mongodb.unavailable(error)))
 
 
-def _nothing(room: Room) -> None:
+def _nothing(room: PageContext) -> None:
     ui.context.client.status_code = 404
     _say(room, "There is no such page", "The line above has all there are.")
 
 
-def _say(room: Room, title: str, said: str) -> None:
+def _say(room: PageContext, title: str, said: str) -> None:
     ui.context.client.content.clear()
     with ui.context.client.content, frame(room, title, ""):
         Tag("p", mask(said), role="alert")

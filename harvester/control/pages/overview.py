@@ -4,18 +4,18 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 
+from harvester.control.pages.components import Cell, RowsTable, TableRow, Tag, Tiles, address, at
 from harvester.control.pages.frame import frame
 from harvester.control.pages.jobs import COLUMNS, EMPTY, job_row
-from harvester.control.pages.parts import Cell, Row, Rows, Tag, Tiles, address, at
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.control.services.sites import Sites
 from harvester.exceptions import ServiceError
 from harvester.formatting import number
-from harvester.jobs.coming import Time, until
-from harvester.jobs.documents import Job, JobState, State
+from harvester.jobs.documents import ItemState, Job, JobState
 from harvester.jobs.ledger import now
 from harvester.jobs.scheduling import Schedules
 from harvester.jobs.service import by_state, pace_of
+from harvester.jobs.upcoming import Time, until
 
 MOST_JOBS = 10
 MOST_COUNTED = 1000
@@ -37,26 +37,28 @@ class _Seen:
     """What the view shows, of the moment in which it was read."""
 
     numbers: dict[str, int | str]
-    jobs: list[Row]
-    failures: list[Row]
-    coming: list[Row]
+    jobs: list[TableRow]
+    failures: list[TableRow]
+    coming: list[TableRow]
 
 
-async def view(room: Room) -> None:
+async def view(room: PageContext) -> None:
     with frame(room, "Overview", "Overview"):
         tiles = Tiles(("open jobs", "items wait", "are worked at", "ended a minute", "failed"))
         with Tag("section", classes="card", aria_label="Jobs"):
-            jobs = Rows("The latest jobs that are not ended, and behind them others", COLUMNS, EMPTY)
+            jobs = RowsTable("The latest jobs that are not ended, and behind them others", COLUMNS, EMPTY)
             with Tag("div", classes="line").style("margin: 12px 0 0"):
                 Tag("a", "Submit a job", "act main", href="/submit")
                 Tag("a", "All jobs", "act", href="/jobs")
         with Tag("div", classes="two"):
             with Tag("section", classes="card", aria_label="Failures"):
-                failures = Rows("What fails in open jobs", ("outcome", "+items", "job"), "Nothing fails.")
+                failures = RowsTable("What fails in open jobs", ("outcome", "+items", "job"), "Nothing fails.")
             with Tag("section", classes="card", aria_label="Coming"):
-                next_ = Rows("What is due in the next 24 hours", ("time", "what", "why"), NOTHING_COMES)
+                next_ = RowsTable("What is due in the next 24 hours", ("time", "what", "why"), NOTHING_COMES)
         with Tag("section", classes="card", aria_label="Sites that are left alone"):
-            alone = Rows("Sites that are left alone", ("site", "spider", "+requests wait", "until", "why"), "None.")
+            alone = RowsTable(
+                "Sites that are left alone", ("site", "spider", "+requests wait", "until", "why"), "None."
+            )
 
         def show(seen: _Seen) -> None:
             tiles.show(seen.numbers)
@@ -68,22 +70,22 @@ async def view(room: Room) -> None:
         await room.broadcaster.watch("left alone", lambda: _left_alone(room), alone.show, SITES_S)
 
 
-async def _left_alone(room: Room) -> list[Row]:
+async def _left_alone(room: PageContext) -> list[TableRow]:
     """Or why it is not known: the other parts of the view do without Redis."""
     try:
         page = await Sites(room.here.jobs).list(left_alone=True, most=MOST)
     except ServiceError as error:
-        return [Row("unknown", [f"It is not known: {error}", "", "", "", ""])]
+        return [TableRow("unknown", [f"It is not known: {error}", "", "", "", ""])]
     rows = []
     for site in page.sites:
         place = f"{site.site} ({site.tier})" if site.tier else site.site
         until_when = at(site.until) or ("somebody closes it" if site.state == "held" else "")
         cells: list[Cell | str | int] = [Cell(place, address("sites")), site.spider, site.parked, until_when]
-        rows.append(Row(f"{site.spider} {place}", [*cells, ": ".join(filter(None, (site.cause, site.said)))]))
+        rows.append(TableRow(f"{site.spider} {place}", [*cells, ": ".join(filter(None, (site.cause, site.said)))]))
     return rows
 
 
-async def _read(room: Room) -> _Seen:
+async def _read(room: PageContext) -> _Seen:
     service = room.here.jobs
     unfinished = await service.jobs(states=[JobState.OPEN, JobState.PAUSED], most=MOST_COUNTED)
     others = await service.jobs(states=[JobState.FINISHED, JobState.CANCELLED], most=MOST_JOBS)
@@ -95,8 +97,8 @@ async def _read(room: Room) -> _Seen:
     )
 
 
-def _when(time: Time) -> Row:
-    return Row(f"{time.what} {time.at}", ["now" if time.is_due else at(time.at), time.what, time.why])
+def _when(time: Time) -> TableRow:
+    return TableRow(f"{time.what} {time.at}", ["now" if time.is_due else at(time.at), time.what, time.why])
 
 
 def _numbers(jobs: list[Job]) -> dict[str, int | str]:
@@ -108,22 +110,22 @@ def _numbers(jobs: list[Job]) -> dict[str, int | str]:
     paces = [pace for job in opened if (pace := pace_of(job)) is not None]
     return {
         "open jobs": len(opened),
-        "items wait": states[State.WAITING],
-        "are worked at": states[State.ACTIVE],
+        "items wait": states[ItemState.WAITING],
+        "are worked at": states[ItemState.ACTIVE],
         "ended a minute": number(sum(paces) * 60) if paces else "-",
-        "failed": states[State.FAILED],
+        "failed": states[ItemState.FAILED],
     }
 
 
-def _failures(jobs: list[Job]) -> list[Row]:
+def _failures(jobs: list[Job]) -> list[TableRow]:
     found: Counter[tuple[str, str]] = Counter()
     for job in jobs:
         if job.state in (JobState.OPEN, JobState.PAUSED):
             for row in job.counts:
-                if row.outcome not in _FINE and row.state is not State.DONE:
+                if row.outcome not in _FINE and row.state is not ItemState.DONE:
                     found[row.outcome, job.id] += row.items
     return [
-        Row(
+        TableRow(
             f"{outcome} {job}",
             [
                 Cell(outcome.replace("_", " "), address("jobs", job, outcome=outcome)),

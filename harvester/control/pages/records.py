@@ -8,10 +8,10 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from nicegui import ui
 
+from harvester.control.pages.components import Cell, Facts, RowsTable, TableRow, Tag, address, at
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Cell, Facts, Row, Rows, Tag, address, at
-from harvester.control.pages.room import Room
-from harvester.control.services.records import Collection, Records, StoredRecord
+from harvester.control.pages.page_context import PageContext
+from harvester.control.services.records import Collection, RecordKinds, StoredRecord
 from harvester.exceptions import HarvesterError
 from harvester.formatting import size
 
@@ -31,25 +31,27 @@ _DULL = {"raw", "_id"}
 """Fields that a table does not show."""
 
 
-async def view(room: Room) -> None:
+async def view(room: PageContext) -> None:
     with frame(room, "Records", "Records"):
         with Tag("section", classes="card", aria_label="Collections"):
-            rows = Rows("Collections", ("records of", "+about", "size"), EMPTY)
+            rows = RowsTable("Collections", ("records of", "+about", "size"), EMPTY)
 
         def show(collections: list[Collection]) -> None:
             rows.show(
                 [
-                    Row(each.name, [Cell(each.name, address("records", each.name)), each.records, size(each.bytes)])
+                    TableRow(
+                        each.name, [Cell(each.name, address("records", each.name)), each.records, size(each.bytes)]
+                    )
                     for each in collections
                 ]
             )
 
-        await room.broadcaster.watch("collections", lambda: Records(room.here.jobs).collections(), show, EVERY_S)
+        await room.broadcaster.watch("collections", lambda: RecordKinds(room.here.jobs).collections(), show, EVERY_S)
 
 
-async def view_some(room: Room, collection: str, prefix: str, after: str) -> None:
+async def view_some(room: PageContext, collection: str, prefix: str, after: str) -> None:
     """The newest, or those whose keys begin with `prefix`. Raises UnknownRecord."""
-    records = Records(room.here.jobs)
+    records = RecordKinds(room.here.jobs)
     is_search = bool(prefix or after)
     page = await (records.search(collection, prefix, after, MOST) if is_search else records.newest(collection, MOST))
     with frame(room, collection.replace("_", " "), "Records"):
@@ -70,7 +72,7 @@ async def view_some(room: Room, collection: str, prefix: str, after: str) -> Non
                 "fetched",
             )
             caption = "In the order of their keys" if is_search else "The newest first"
-            rows = Rows(caption, columns, "No key begins so." if is_search else EMPTY)
+            rows = RowsTable(caption, columns, "No key begins so." if is_search else EMPTY)
             shown = []
             for each in page.records:
                 cells: list[Cell | str | int] = [Cell(each.key, address("records", collection, key=each.key))]
@@ -78,15 +80,15 @@ async def view_some(room: Room, collection: str, prefix: str, after: str) -> Non
                     picture = _picture(collection, each)
                     cells.append(Cell("A picture of the record", picture=picture) if picture else "")
                 cells += [_text(each.fields.get(name)) for name in names]
-                shown.append(Row(each.key, [*cells, at(each.fetched_at)]))
+                shown.append(TableRow(each.key, [*cells, at(each.fetched_at)]))
             rows.show(shown)
             if page.next:
                 Tag("a", "Next", "act", href=address("records", collection, prefix=prefix, after=page.next))
 
 
-async def view_one(room: Room, collection: str, key: str) -> None:
+async def view_one(room: PageContext, collection: str, key: str) -> None:
     """Raises UnknownRecord."""
-    record = await Records(room.here.jobs).record(collection, key)
+    record = await RecordKinds(room.here.jobs).record(collection, key)
     with frame(room, key, "Records", f"one of {collection.replace('_', ' ')}"):
         with Tag("div", classes="line"):
             Tag("a", "Back to the collection", "act", href=address("records", collection))
@@ -105,20 +107,20 @@ async def view_one(room: Room, collection: str, key: str) -> None:
             )
         if record.files:
             with Tag("section", classes="card", aria_label="Files"):
-                files = Rows("Files", ("file", "shown", "path"), "")
+                files = RowsTable("Files", ("file", "shown", "path"), "")
                 files.show([_file(collection, key, slot, path) for slot, path in record.files.items()])
         with Tag("section", classes="card", aria_label="Fields"):
             Tag("h2", "Fields")
             Tag("pre", json.dumps(record.fields, indent=2, ensure_ascii=False, default=str), "log", tabindex="0")
 
 
-def add_files(app: FastAPI, room: Room) -> None:
+def add_files(app: FastAPI, room: PageContext) -> None:
     """Adds the address of the files of records: pictures are shown, all else is saved."""
 
     @app.get("/files/{collection}", include_in_schema=False)
     async def send_file(collection: str, key: str, slot: str) -> Response:
         try:
-            found = await Records(room.here.jobs).file(collection, key, slot)
+            found = await RecordKinds(room.here.jobs).file(collection, key, slot)
         except HarvesterError as error:
             return PlainTextResponse(str(error), 404)
         is_picture = found.media_type.startswith("image/")
@@ -144,10 +146,10 @@ def _picture(collection: str, record: StoredRecord) -> str:
     return address("files", collection, key=record.key, slot=slot) if slot else ""
 
 
-def _file(collection: str, key: str, slot: str, path: str) -> Row:
+def _file(collection: str, key: str, slot: str, path: str) -> TableRow:
     href = address("files", collection, key=key, slot=slot)
     is_picture = path.lower().endswith((".jpg", ".png", ".gif", ".webp"))
-    return Row(slot, [Cell(slot, href), Cell(f"The picture {slot}", picture=href) if is_picture else "", path])
+    return TableRow(slot, [Cell(slot, href), Cell(f"The picture {slot}", picture=href) if is_picture else "", path])
 
 
 def _names(records: list[StoredRecord]) -> list[str]:

@@ -2,9 +2,22 @@
 
 from nicegui import ui
 
+from harvester.control.pages.components import (
+    GREY,
+    LINES,
+    Bar,
+    Cell,
+    Facts,
+    RowsTable,
+    TableRow,
+    Tag,
+    address,
+    at,
+    button,
+    state_cell,
+)
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import GREY, LINES, Bar, Cell, Facts, Row, Rows, Tag, address, at, button, state_cell
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.control.services.runs import LogTail, RunReport, RunRow, Runs, RunsPage
 from harvester.exceptions import UsageError
 from harvester.formatting import counted, duration, typed_arguments
@@ -18,13 +31,13 @@ _COLOURS = {"passed": "#2f9e58", "failed": "#d64545", "": "#8793a3"}
 """Of bars, by the verdict."""
 
 
-async def view(room: Room, spider: str, state: str) -> None:
+async def view(room: PageContext, spider: str, state: str) -> None:
     with frame(room, "Runs", "Runs"):
         with Tag("section", classes="card", aria_label="Records of the last runs"):
             Tag("h2", "Records of the last runs, the latest on the right")
             chart = _Chart()
         with Tag("section", classes="card", aria_label="Runs"):
-            rows = Rows("The latest first", COLUMNS, "No run is like this." if spider or state else EMPTY)
+            rows = RowsTable("The latest first", COLUMNS, "No run is like this." if spider or state else EMPTY)
 
         def show(page: RunsPage) -> None:
             rows.show([_row(run) for run in page.runs])
@@ -63,16 +76,16 @@ class _Chart:
             self._chart.update()
 
 
-def _row(run: RunRow) -> Row:
+def _row(run: RunRow) -> TableRow:
     took = duration(run.seconds) if run.finished_at else f"{duration(run.seconds)} so far"
     monitors = state_cell(run.verdict, run.verdict + (f": {', '.join(run.failed)}" if run.failed else ""))
     cells: list[Cell | str | int] = [at(run.started_at), Cell(run.id, address("runs", run.id)), run.spider]
     cells += [state_cell("died" if run.state == "lost" else run.state, run.state), monitors, took]
     cells += [run.records, run.rejected, run.finish_reason.replace("_", " ")]
-    return Row(run.id, cells)
+    return TableRow(run.id, cells)
 
 
-async def view_one(room: Room, run: str) -> None:
+async def view_one(room: PageContext, run: str) -> None:
     """Raises UnknownRun."""
     runs = Runs(room.here.jobs)
     await runs.report(run)
@@ -82,36 +95,38 @@ async def view_one(room: Room, run: str) -> None:
             bar = Bar().style("margin-top: 14px")
         with Tag("div", classes="two"):
             with Tag("section", classes="card", aria_label="Monitors"):
-                monitors = Rows("Monitors that failed", ("monitor", "what it says"), "None failed.")
+                monitors = RowsTable("Monitors that failed", ("monitor", "what it says"), "None failed.")
             with Tag("section", classes="card", aria_label="Errors"):
-                errors = Rows("Errors of requests", ("outcome", "where"), "No request failed.")
+                errors = RowsTable("Errors of requests", ("outcome", "where"), "No request failed.")
         with Tag("div", classes="two"):
             with Tag("section", classes="card", aria_label="Records"):
-                records = Rows("Records", ("kind", "+stored", "+rejected"), "It stored none.")
+                records = RowsTable("Records", ("kind", "+stored", "+rejected"), "It stored none.")
             with Tag("section", classes="card", aria_label="Outcomes"):
-                outcomes = Rows("Outcomes of requests", ("outcome", "+requests"), "No request has ended yet.")
+                outcomes = RowsTable("Outcomes of requests", ("outcome", "+requests"), "No request has ended yet.")
         await _log(room, run)
         with ui.expansion("All stats").classes("card").style("width: 100%"):
-            stats = Rows("Stats", ("name", "value"), "None.")
+            stats = RowsTable("Stats", ("name", "value"), "None.")
 
         def show(report: RunReport) -> None:
             facts.show(_facts(report))
             items = next(iter(report.items.values()), {})
             bar.show([(state, number, "") for state, number in items.items()])
             bar.visible = bool(items)
-            monitors.show([Row(each.name, [each.name, each.said]) for each in report.failures])
-            errors.show([Row(f"{n}", [each.name, each.said]) for n, each in enumerate(report.errors)])
+            monitors.show([TableRow(each.name, [each.name, each.said]) for each in report.failures])
+            errors.show([TableRow(f"{n}", [each.name, each.said]) for n, each in enumerate(report.errors)])
             kinds = {**report.counts, **report.rejected}
             records.show(
-                [Row(kind, [kind, report.counts.get(kind, 0), report.rejected.get(kind, 0)]) for kind in kinds]
+                [TableRow(kind, [kind, report.counts.get(kind, 0), report.rejected.get(kind, 0)]) for kind in kinds]
             )
-            outcomes.show([Row(name, [name.replace("_", " "), number]) for name, number in report.run.outcomes.items()])
-            stats.show([Row(name, [name, value]) for name, value in report.stats.items()])
+            outcomes.show(
+                [TableRow(name, [name.replace("_", " "), number]) for name, number in report.run.outcomes.items()]
+            )
+            stats.show([TableRow(name, [name, value]) for name, value in report.stats.items()])
 
         await room.broadcaster.watch(("run", run), lambda: runs.report(run), show)
 
 
-async def _log(room: Room, run: str) -> None:
+async def _log(room: PageContext, run: str) -> None:
     """The last lines, kept up to date until somebody pauses it."""
     with Tag("section", classes="card", aria_label="Log"):
         Tag("h2", "The end of its log")

@@ -12,14 +12,13 @@ from typing import Any
 from nicegui import ui
 
 from harvester.control.pages.arguments import Arguments, Known, first, spiders
-from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import (
-    Action,
+from harvester.control.pages.components import (
     Cell,
     Field,
-    Form,
-    Row,
-    Rows,
+    InputForm,
+    RowAction,
+    RowsTable,
+    TableRow,
     Tag,
     address,
     at,
@@ -29,14 +28,15 @@ from harvester.control.pages.parts import (
     filled,
     state_cell,
 )
-from harvester.control.pages.room import Room, Say, complain
+from harvester.control.pages.frame import frame
+from harvester.control.pages.page_context import PageContext, Say, complain
 from harvester.control.services.schedules import ScheduleService, ScheduleStatus, undo_of
 from harvester.exceptions import UsageError
-from harvester.jobs.coming import Time, until
 from harvester.jobs.late import Late, find_late
 from harvester.jobs.ledger import now
 from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
+from harvester.jobs.upcoming import Time, until
 from harvester.recheck.durations import duration_text
 
 MOST = 50
@@ -46,8 +46,8 @@ COLUMNS = ("schedule", "spider", "when", "next time", "last job", "said last")
 EMPTY = """There is no schedule. To have something harvested each night, add one below, or type:
 
 harvester schedule add nightly bluesky --cron "30 2 * * *" -a seeds=@accounts.txt"""
-PAUSE, RESUME = Action("pause", "Pause"), Action("resume", "Resume")
-CHANGE, REMOVE = Action("change", "Change"), Action("remove", "Remove")
+PAUSE, RESUME = RowAction("pause", "Pause"), RowAction("resume", "Resume")
+CHANGE, REMOVE = RowAction("change", "Change"), RowAction("remove", "Remove")
 CRON_HINT = "minute, hour, day, month, weekday, as 30 2 * * *; or @daily"
 EVERY_HINT = "in place of it: 30m, 6h, 1d"
 
@@ -60,7 +60,7 @@ class _Seen:
     late: Late
 
 
-async def view(room: Room) -> None:
+async def view(room: PageContext) -> None:
     with frame(room, "Schedules", "Schedules"):
         by_name: dict[str, Schedule] = {}
 
@@ -68,14 +68,14 @@ async def view(room: Room) -> None:
             await ACTS[action](room, by_name[name])
 
         with Tag("section", classes="card", aria_label="Schedules"):
-            schedules = Rows("Schedules", COLUMNS, EMPTY, act)
+            schedules = RowsTable("Schedules", COLUMNS, EMPTY, act)
         if known := await asyncio.to_thread(spiders):
             with Tag("details", classes="card"):
                 Tag("summary", "Add a schedule")
                 _New(room, known)
         with Tag("section", classes="card", aria_label="The coming day"):
             late = Tag("p", "", "said", role="status")
-            coming = Rows("The coming day", ("time", "what", "why"), "Nothing comes within 24 hours.")
+            coming = RowsTable("The coming day", ("time", "what", "why"), "Nothing comes within 24 hours.")
 
         def show(seen: _Seen) -> None:
             by_name.clear()
@@ -84,13 +84,13 @@ async def view(room: Room) -> None:
             late.text = " ".join(f"{job}: {said}" for job, said in seen.late.jobs.items())
             late.visible = bool(late.text)
             more = f"The coming day: the first {MOST}" if seen.more else "The coming day"
-            rows = [Row(f"{each.at} {each.what}", [_when(each), each.what, each.why]) for each in seen.coming]
+            rows = [TableRow(f"{each.at} {each.what}", [_when(each), each.what, each.why]) for each in seen.coming]
             coming.show(rows, more)
 
         await room.broadcaster.watch("schedules", lambda: _read(room), show)
 
 
-async def _read(room: Room) -> _Seen:
+async def _read(room: PageContext) -> _Seen:
     ledger = room.here.jobs.ledger
     schedules = await Schedules(ledger).all()
     coming = await until(ledger, schedules, now() + DAY, MOST, with_looks=True)
@@ -100,7 +100,7 @@ async def _read(room: Room) -> _Seen:
 class _New:
     """A spider, its arguments, and when a job of it begins."""
 
-    def __init__(self, room: Room, known: Known) -> None:
+    def __init__(self, room: PageContext, known: Known) -> None:
         self._room = room
         self._known = known
         with Tag("div", classes="line end"):
@@ -109,7 +109,7 @@ class _New:
         self._about = Tag("p", "", "said")
         self._arguments = Arguments()
         Tag("h2", "When its jobs begin").style("margin-top: 14px")
-        form = Form([Field("name", "Name of the schedule", hint="as nightly"), *_times("", "", "UTC")], self._add)
+        form = InputForm([Field("name", "Name of the schedule", hint="as nightly"), *_times("", "", "UTC")], self._add)
         with Tag("div", classes="line"):
             button("Add", form.submit, "main")
         self._show_spider()
@@ -119,7 +119,7 @@ class _New:
         self._about.text = about
         self._arguments.show(schema)
 
-    async def _add(self, form: Form) -> None:
+    async def _add(self, form: InputForm) -> None:
         wanted = NewSchedule(form["name"], str(self._spider.value), self._arguments.given, **_read_times(form))
         asked_at = now()
         added = await _add(self._room, wanted, form.complain)
@@ -130,18 +130,18 @@ class _New:
             done(said, partial(_take_away, self._room, schedule) if is_new else None)
 
 
-async def _add(room: Room, wanted: NewSchedule, say: Say = complain) -> ScheduleStatus | None:
+async def _add(room: PageContext, wanted: NewSchedule, say: Say = complain) -> ScheduleStatus | None:
     target = address("schedules", wanted.name)
     return await room.act("add_schedule", target, lambda: ScheduleService(room.here.jobs).add(wanted), say=say)
 
 
-async def _add_again(room: Room, wanted: NewSchedule) -> None:
+async def _add_again(room: PageContext, wanted: NewSchedule) -> None:
     if await _add(room, wanted):
         done(f"{wanted.name} is there again.")
 
 
-async def _change(room: Room, schedule: Schedule) -> None:
-    async def do(form: Form) -> ScheduleStatus | None:
+async def _change(room: PageContext, schedule: Schedule) -> None:
+    async def do(form: InputForm) -> ScheduleStatus | None:
         return await _change_to(room, schedule, ScheduleChange(**_read_times(form)), form.complain)
 
     before = ScheduleChange(cron=schedule.cron, every=_every(schedule), zone=schedule.zone)
@@ -159,33 +159,33 @@ async def _change(room: Room, schedule: Schedule) -> None:
 
 
 async def _change_to(
-    room: Room, schedule: Schedule, wanted: ScheduleChange, say: Say = complain
+    room: PageContext, schedule: Schedule, wanted: ScheduleChange, say: Say = complain
 ) -> ScheduleStatus | None:
     service, target = ScheduleService(room.here.jobs), address("schedules", schedule.id)
     return await room.act("change_schedule", target, lambda: service.change(schedule.id, wanted), say=say)
 
 
-async def _remove(room: Room, schedule: Schedule) -> None:
+async def _remove(room: PageContext, schedule: Schedule) -> None:
     undone = "" if undo_of(schedule) else " This cannot be undone from here: its arguments name a file."
     said = f"Nothing of it is begun any more. Its jobs stay.{undone}"
     if await confirmed(f"Remove {schedule.id}?", said, "Remove"):
         await _take_away(room, schedule)
 
 
-async def _take_away(room: Room, schedule: Schedule) -> None:
+async def _take_away(room: PageContext, schedule: Schedule) -> None:
     service, target = ScheduleService(room.here.jobs), address("schedules", schedule.id)
     removed = await room.act("remove_schedule", target, lambda: service.remove(schedule.id))
     if removed:
         done(removed.said, partial(_add_again, room, removed.undo) if removed.undo else None)
 
 
-async def _pause(room: Room, schedule: Schedule) -> None:
+async def _pause(room: PageContext, schedule: Schedule) -> None:
     said = "Nothing of it is begun until it is resumed. Times that pass meanwhile are not made up for."
     if await confirmed(f"Pause {schedule.id}?", said, "Pause"):
         await _set(room, schedule.id, paused=True)
 
 
-async def _resume(room: Room, schedule: Schedule) -> None:
+async def _resume(room: PageContext, schedule: Schedule) -> None:
     await _set(room, schedule.id, paused=False)
 
 
@@ -193,7 +193,7 @@ ACTS = {"pause": _pause, "resume": _resume, "change": _change, "remove": _remove
 """Of a row: name of the action -> what does it."""
 
 
-async def _set(room: Room, name: str, *, paused: bool, as_before: bool = False) -> None:
+async def _set(room: PageContext, name: str, *, paused: bool, as_before: bool = False) -> None:
     """`as_before`: it is resumed as though it had not been paused."""
 
     async def change() -> bool:
@@ -209,13 +209,13 @@ async def _set(room: Room, name: str, *, paused: bool, as_before: bool = False) 
         done(f"The schedule {name} is paused." if paused else f"The schedule {name} goes on.", undo)
 
 
-def _row(schedule: Schedule, late: str) -> Row:
+def _row(schedule: Schedule, late: str) -> TableRow:
     waits = f", {len(schedule.queue):,} waiting" if schedule.queue else ""
     next_at = state_cell("paused") if schedule.paused else Cell(f"{at(schedule.next_at)}{waits}")
     job = Cell(schedule.last_job, address("jobs", schedule.last_job) if schedule.last_job else "")
     actions = [RESUME if schedule.paused else PAUSE, CHANGE, REMOVE]
     said = Cell(late, tone="bad") if late else schedule.said
-    return Row(schedule.id, [schedule.id, schedule.spider, schedule.when, next_at, job, said], actions)
+    return TableRow(schedule.id, [schedule.id, schedule.spider, schedule.when, next_at, job, said], actions)
 
 
 def _times(cron: str, every: str, zone: str) -> list[Field]:
@@ -226,7 +226,7 @@ def _times(cron: str, every: str, zone: str) -> list[Field]:
     ]
 
 
-def _read_times(form: Form) -> dict[str, Any]:
+def _read_times(form: InputForm) -> dict[str, Any]:
     """As a schedule is told them. Raises UsageError."""
     cron, every = form["cron"], form["every"]
     if bool(cron) == bool(every):

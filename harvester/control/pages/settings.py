@@ -3,14 +3,14 @@
 from nicegui import ui
 
 from harvester.control.pages import tokens
+from harvester.control.pages.components import Cell, RowsTable, TableRow, Tag
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Cell, Row, Rows, Tag
-from harvester.control.pages.room import Room
+from harvester.control.pages.page_context import PageContext
 from harvester.control.services.settings import Setting, Settings
 from harvester.control.tokens import Scope
 
 
-async def view(room: Room) -> None:
+async def view(room: PageContext) -> None:
     settings = Settings(room.here.jobs).all()
     said = "Of this process, as it was started: workers on other machines may have others. Secrets are masked."
     caller = await room.caller(ui.context.client.request.scope)
@@ -24,7 +24,7 @@ async def view(room: Room) -> None:
         with Tag("div", classes="line end"):
             search = ui.input("Name or value").props("outlined dense data-search clearable")
         with Tag("section", classes="card", aria_label="Settings"):
-            rows = Rows("Settings in force", ("setting", "value", "from", "default"), "No setting is like this.")
+            rows = RowsTable("Settings in force", ("setting", "value", "from", "default"), "No setting is like this.")
 
         def show() -> None:
             wanted = str(search.value or "").lower()
@@ -34,7 +34,9 @@ async def view(room: Room) -> None:
         show()
 
 
-def _row(setting: Setting) -> Row:
+def _row(setting: Setting) -> TableRow:
     is_default = setting.source == "default"
     value = Cell(setting.value or "(none)", tone="faint" if is_default else "busy")
-    return Row(setting.name, [setting.name, value, "" if is_default else setting.source, setting.default or "(none)"])
+    return TableRow(
+        setting.name, [setting.name, value, "" if is_default else setting.source, setting.default or "(none)"]
+    )

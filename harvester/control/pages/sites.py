@@ -5,9 +5,21 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import cast
 
+from harvester.control.pages.components import (
+    Cell,
+    Field,
+    InputForm,
+    RowAction,
+    RowsTable,
+    TableRow,
+    Tag,
+    at,
+    done,
+    filled,
+    state_cell,
+)
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Action, Cell, Field, Form, Row, Rows, Tag, at, done, filled, state_cell
-from harvester.control.pages.room import Room, Say, complain
+from harvester.control.pages.page_context import PageContext, Say, complain
 from harvester.control.services.sites import LONGEST_S, SiteChange, SiteChanged, Sites, SitesPage, SiteStatus, Wanted
 from harvester.exceptions import UsageError
 from harvester.jobs.ledger import now
@@ -24,12 +36,12 @@ SAID: Mapping[str, str] = {
     "held": "Nothing is asked of it until somebody closes the breaker. Its requests are parked, and none is lost.",
     "closed": "It is asked again, now.",
 }
-ACTIONS = Action("open", "Open"), Action("held", "Hold"), Action("closed", "Close")
+ACTIONS = RowAction("open", "Open"), RowAction("held", "Hold"), RowAction("closed", "Close")
 UNTIL = Field("until", "Until when", hint="from now, as 2h or 1d; or a time of UTC, as 2026-01-31 07:00")
 WHY = Field("why", "Why, for others (may stay empty)")
 
 
-async def view(room: Room) -> None:
+async def view(room: PageContext) -> None:
     with frame(room, "Sites", "Sites", "A breaker that is open or held leaves its site alone; closed, it is asked."):
         seen: dict[str, SiteStatus] = {}
 
@@ -37,7 +49,7 @@ async def view(room: Room) -> None:
             await _change(room, seen[row], next(each for each in ACTIONS if each.name == action))
 
         with Tag("section", classes="card", aria_label="Sites"):
-            rows = Rows("Those that are left alone first", COLUMNS, EMPTY, act)
+            rows = RowsTable("Those that are left alone first", COLUMNS, EMPTY, act)
 
         def show(page: SitesPage) -> None:
             seen.clear()
@@ -48,8 +60,8 @@ async def view(room: Room) -> None:
         await room.broadcaster.watch("sites", lambda: Sites(room.here.jobs).list(most=MOST), show, EVERY_S)
 
 
-async def _change(room: Room, site: SiteStatus, action: Action) -> None:
-    async def do(form: Form) -> SiteChanged | None:
+async def _change(room: PageContext, site: SiteStatus, action: RowAction) -> None:
+    async def do(form: InputForm) -> SiteChanged | None:
         seconds = seconds_until(form["until"], now()) if action.name == "open" else None
         wanted = SiteChange(cast(Wanted, action.name), seconds, form["why"], site.tier)
         return await _do(room, site, wanted, form.complain)
@@ -60,7 +72,7 @@ async def _change(room: Room, site: SiteStatus, action: Action) -> None:
     _tell(room, site, await filled(question, said, fields, action.label, do))
 
 
-async def _do(room: Room, site: SiteStatus, wanted: SiteChange, say: Say = complain) -> SiteChanged | None:
+async def _do(room: PageContext, site: SiteStatus, wanted: SiteChange, say: Say = complain) -> SiteChanged | None:
     who = await room.who()
     return await room.act(
         f"breaker_{wanted.state}",
@@ -70,12 +82,12 @@ async def _do(room: Room, site: SiteStatus, wanted: SiteChange, say: Say = compl
     )
 
 
-def _tell(room: Room, site: SiteStatus, changed: SiteChanged | None) -> None:
+def _tell(room: PageContext, site: SiteStatus, changed: SiteChanged | None) -> None:
     if changed:
         done(changed.said, partial(_undo, room, site, changed.undo) if changed.undo else None)
 
 
-async def _undo(room: Room, site: SiteStatus, wanted: SiteChange) -> None:
+async def _undo(room: PageContext, site: SiteStatus, wanted: SiteChange) -> None:
     _tell(room, site, await _do(room, site, wanted))
 
 
@@ -93,7 +105,7 @@ def seconds_until(text: str, now: datetime) -> float:
     return seconds
 
 
-def _row(site: SiteStatus) -> Row:
+def _row(site: SiteStatus) -> TableRow:
     counts = ", ".join(f"{outcome.replace('_', ' ')} {times:,}" for outcome, times in site.outcomes.items())
     why = ": ".join(filter(None, (site.cause, site.said))) + (f" ({counts})" if counts else "")
     tone = state_cell("open_breaker" if site.state == "open" else site.state, site.state.replace("_", " "))
@@ -101,7 +113,7 @@ def _row(site: SiteStatus) -> Row:
     cells: list[Cell | str | int] = [_place(site), site.spider, tone, site.ready, site.parked]
     cells += [at(site.since), at(site.until) or forever, why]
     actions = [each for each in ACTIONS if each.name == "open" or each.name != site.state]
-    return Row(_key(site), cells, actions, _place(site))
+    return TableRow(_key(site), cells, actions, _place(site))
 
 
 def _place(site: SiteStatus) -> str:

@@ -13,11 +13,11 @@ from typing import Any, cast
 from nicegui import events, ui
 
 from harvester.control.pages.arguments import Arguments, Known, first, spiders
+from harvester.control.pages.components import RowsTable, TableRow, Tag, address, button
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Row, Rows, Tag, address, button
-from harvester.control.pages.room import Room, complain
+from harvester.control.pages.page_context import PageContext, complain
 from harvester.formatting import counted
-from harvester.jobs.inputs import Format, Input, opened
+from harvester.jobs.inputs import Input, InputFormat, opened
 from harvester.jobs.submission import Submission, Submitted
 from harvester.validation import MOST_NUMBER
 
@@ -29,7 +29,7 @@ SEEDS = "seeds"
 """An argument that says which items there are: here they are given themselves."""
 
 
-async def view(room: Room, spider: str = "") -> None:
+async def view(room: PageContext, spider: str = "") -> None:
     """`spider`: the one that is chosen."""
     known = await asyncio.to_thread(spiders)
     with frame(room, "Submit a job", "Jobs", "A job is a spider, its arguments, and the items it deals with."):
@@ -40,7 +40,7 @@ async def view(room: Room, spider: str = "") -> None:
 
 
 class _Form:
-    def __init__(self, room: Room, known: Known, spider: str) -> None:
+    def __init__(self, room: PageContext, known: Known, spider: str) -> None:
         self._room = room
         self._known = known
         self._key = secrets.token_hex(16)
@@ -59,7 +59,7 @@ class _Form:
             self._about = Tag("p", "", "said")
             self._pasted = ui.textarea("Items: one a line, or CSV with a header, or JSON lines")
             self._pasted.props("outlined data-items").classes("w-full").style("width: 100%")
-            forms = {"": "text, or JSON lines", Format.CSV: "CSV with a header"}
+            forms = {"": "text, or JSON lines", InputFormat.CSV: "CSV with a header"}
             self._form = ui.select(forms, label="What is pasted is", value="").props("outlined dense options-dense")
             chosen = ui.upload(
                 max_file_size=MOST_FILE_BYTES, auto_upload=True, on_upload=self._keep, on_rejected=_too_large
@@ -175,9 +175,12 @@ class _Form:
                 with Tag("p"):
                     Tag("a", f"To the job {submitted.job}", href=address("jobs", submitted.job))
             if submitted.bad_lines:
-                bad_lines = Rows("Lines that cannot be used", ("+line", "text", "reason"), "")
+                bad_lines = RowsTable("Lines that cannot be used", ("+line", "text", "reason"), "")
                 bad_lines.show(
-                    [Row(str(n), [each.line, each.text, each.reason]) for n, each in enumerate(submitted.bad_lines)]
+                    [
+                        TableRow(str(n), [each.line, each.text, each.reason])
+                        for n, each in enumerate(submitted.bad_lines)
+                    ]
                 )
             if submitted.bad_file:
                 Tag("p", f"All of these lines, with the reasons: {submitted.bad_file}", "faint")

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from harvester.control.pages.parts import (
-    Action,
+from harvester.control.pages.components import (
     Field,
-    Form,
-    Row,
-    Rows,
+    InputForm,
+    RowAction,
+    RowsTable,
+    TableRow,
     Tag,
     address,
     at,
@@ -18,8 +18,8 @@ from harvester.control.pages.parts import (
     done,
     shown_once,
 )
-from harvester.control.pages.room import Room
-from harvester.control.tokens import Scope, Token
+from harvester.control.pages.page_context import PageContext
+from harvester.control.tokens import ApiToken, Scope
 from harvester.exceptions import UsageError
 
 EVERY_S = 5.0
@@ -28,25 +28,25 @@ MOST_LINES = 1000
 MOST_DAYS = 3650
 COLUMNS = ("name", "scope", "made", "until", "last action", "id")
 SCOPE_HINT = "read: looking; operate: jobs, sites, schedules, feeds; admin: settings and tokens as well"
-REVOKE = Action("revoke", "Revoke")
+REVOKE = RowAction("revoke", "Revoke")
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    tokens: list[Token]
+    tokens: list[ApiToken]
     acted: Mapping[str, datetime]
     """Id -> when it was last used for more than looking, if that is known."""
 
 
-async def section(room: Room, own: Token) -> None:
+async def section(room: PageContext, own: ApiToken) -> None:
     """For an administrator. `own`: the token with which the page was opened."""
-    seen: dict[str, Token] = {}
+    seen: dict[str, ApiToken] = {}
 
     async def revoke(row: str, _: str) -> None:
         await _revoke(room, seen[row], own)
 
     with Tag("section", classes="card", aria_label="Tokens"):
-        rows = Rows("Tokens, the oldest first", COLUMNS, "There is none.", revoke)
+        rows = RowsTable("Tokens, the oldest first", COLUMNS, "There is none.", revoke)
     with Tag("details", classes="card"):
         Tag("summary", "Make a token")
         fields = [
@@ -55,10 +55,10 @@ async def section(room: Room, own: Token) -> None:
             Field("days", "For how many days", hint="empty: until it is revoked"),
         ]
 
-        async def make(form: Form) -> None:
+        async def make(form: InputForm) -> None:
             await _make(room, form)
 
-        form = Form(fields, make)
+        form = InputForm(fields, make)
         with Tag("div", classes="line"):
             button("Make it", form.submit, "main")
 
@@ -74,10 +74,10 @@ async def section(room: Room, own: Token) -> None:
     await room.broadcaster.watch("tokens", read, show, EVERY_S)
 
 
-async def _make(room: Room, form: Form) -> None:
+async def _make(room: PageContext, form: InputForm) -> None:
     name, scope, lasts = form["name"], Scope(form["scope"]), read_days(form["days"])
 
-    async def do() -> tuple[Token, str]:
+    async def do() -> tuple[ApiToken, str]:
         return await room.here.tokens.add(name, scope, lasts)
 
     made = await room.act("add_token", address("tokens", name), do, Scope.ADMIN, form.complain)
@@ -86,7 +86,7 @@ async def _make(room: Room, form: Form) -> None:
         await shown_once(f"A token with the scope {scope}", said, made[1], "I have copied it")
 
 
-async def _revoke(room: Room, token: Token, own: Token) -> None:
+async def _revoke(room: PageContext, token: ApiToken, own: ApiToken) -> None:
     said = "From its next request on it is refused, and pages that are open with it are closed. This cannot be undone."
     if token.id == own.id:
         said += " It is the one with which you are here: you will have to log in with another."
@@ -105,8 +105,8 @@ def read_days(text: str) -> timedelta | None:
     return timedelta(days=int(text))
 
 
-def _row(token: Token, acted: datetime | None) -> Row:
+def _row(token: ApiToken, acted: datetime | None) -> TableRow:
     until = at(token.expires_at) or "it is revoked"
-    return Row(
+    return TableRow(
         token.id, [token.name, token.scope, at(token.created_at), until, at(acted), token.id], [REVOKE], token.name
     )

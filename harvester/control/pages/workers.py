@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import partial
 
+from harvester.control.pages.components import Cell, RowsTable, TableRow, Tag, address, at, state_cell
 from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import Cell, Row, Rows, Tag, address, at, state_cell
-from harvester.control.pages.room import Room
-from harvester.control.services.queues import Queue, Queues, Worker, Workers
-from harvester.control.services.servers import Folder, Server, Servers, ServerStatus
+from harvester.control.pages.page_context import PageContext
+from harvester.control.services.queues import Queue, Queues, Worker, WorkerList
+from harvester.control.services.servers import Folder, ServerReport, Servers, ServerStatus
 from harvester.formatting import duration, size
 
 WORKERS = ("worker", "spider", "state", "+holds", "the oldest for", "heard of", "+records", "since")
@@ -22,20 +22,20 @@ EVERY_S, SERVERS_S = 2.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    workers: Workers
+    workers: WorkerList
     queues: list[Queue]
 
 
-async def view(room: Room) -> None:
+async def view(room: PageContext) -> None:
     with frame(room, "Workers and servers", "Workers"):
         with Tag("section", classes="card", aria_label="Workers"):
-            workers = Rows("Workers", WORKERS, NO_WORKERS)
+            workers = RowsTable("Workers", WORKERS, NO_WORKERS)
         with Tag("section", classes="card", aria_label="Queues"):
-            queues = Rows("Requests in the frontier", QUEUES, "Nothing was ever queued.")
+            queues = RowsTable("Requests in the frontier", QUEUES, "Nothing was ever queued.")
         with Tag("section", classes="card", aria_label="Servers"):
-            servers = Rows("Servers", SERVERS, "None is known.")
+            servers = RowsTable("Servers", SERVERS, "None is known.")
         with Tag("section", classes="card", aria_label="Folders"):
-            folders = Rows("Folders", ("folder", "free", "of", "path"), "None is known.")
+            folders = RowsTable("Folders", ("folder", "free", "of", "path"), "None is known.")
 
         def show(seen: _Seen) -> None:
             workers.show([_worker(each) for each in seen.workers.workers])
@@ -49,39 +49,45 @@ async def view(room: Room) -> None:
         await room.broadcaster.watch("workers", partial(_read, room), show, EVERY_S)
 
 
-async def _read(room: Room) -> _Seen:
+async def _read(room: PageContext) -> _Seen:
     queues = Queues(room.here.jobs)
     return _Seen(await queues.workers(most=MOST), await queues.depths())
 
 
-async def _servers(room: Room) -> Servers:
+async def _servers(room: PageContext) -> Servers:
     return await ServerStatus(room.here.jobs).read()
 
 
-def _worker(worker: Worker) -> Row:
+def _worker(worker: Worker) -> TableRow:
     since = Cell(at(worker.began_at) or "its run", address("runs", worker.run)) if worker.run else Cell("")
     state = state_cell("died" if worker.state == "gone" else worker.state, worker.state)
     oldest = duration(worker.oldest_s) if worker.holds else ""
     heard = f"{duration(worker.silent_s)} ago" if worker.silent_s >= 2 else "now"
-    return Row(worker.name, [worker.name, worker.spider, state, worker.holds, oldest, heard, worker.records, since])
+    return TableRow(
+        worker.name, [worker.name, worker.spider, state, worker.holds, oldest, heard, worker.records, since]
+    )
 
 
-def _queue(queue: Queue) -> Row:
+def _queue(queue: Queue) -> TableRow:
     depth = queue.depth
     dead = Cell(f"{depth.dead:,}", address("dead-letters", spider=queue.spider) if depth.dead else "")
-    return Row(queue.spider, [queue.spider, depth.ready, depth.waiting, depth.leased, depth.parked, dead])
+    return TableRow(queue.spider, [queue.spider, depth.ready, depth.waiting, depth.leased, depth.parked, dead])
 
 
-def _server(server: Server) -> Row:
+def _server(server: ServerReport) -> TableRow:
     holds = size(server.bytes) + (f" of {size(server.most_bytes)}" if server.most_bytes else "")
     state = state_cell("up") if server.up else state_cell("down", f"down: {server.said}")
     if not server.up:
-        return Row(server.name, [server.name, state, "", "", "", "", "", server.place])
+        return TableRow(server.name, [server.name, state, "", "", "", "", "", server.place])
     answers = "under 10 ms" if server.answer_ms < 10 else f"{server.answer_ms:,.0f} ms"
     up_for = duration(server.up_s, rough=True)
-    return Row(server.name, [server.name, state, server.version, answers, server.clients, holds, up_for, server.place])
+    return TableRow(
+        server.name, [server.name, state, server.version, answers, server.clients, holds, up_for, server.place]
+    )
 
 
-def _folder(folder: Folder) -> Row:
+def _folder(folder: Folder) -> TableRow:
     free = size(folder.free_bytes) if folder.total_bytes else "not there yet"
-    return Row(folder.name, [folder.name, free, size(folder.total_bytes) if folder.total_bytes else "", folder.path])
+    return TableRow(
+        folder.name, [folder.name, free, size(folder.total_bytes) if folder.total_bytes else "", folder.path]
+    )

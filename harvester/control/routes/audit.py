@@ -10,7 +10,7 @@ from harvester.control.audit import AuditLine
 from harvester.control.auth import ADMINISTERS
 from harvester.control.context import Here
 from harvester.control.cursors import After, Limit, cursor_of, place_of
-from harvester.control.problems import Problem
+from harvester.control.problems import ApiProblem
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
@@ -31,6 +31,6 @@ async def list_audit(here: Here, limit: Limit = 100, after: After = "") -> Audit
     try:
         found = await here.audit.latest(limit + 1, str(ObjectId(place)) if place else "")
     except InvalidId:
-        raise Problem(400, "bad_request", "`after` is no cursor: give `next` of the page before.") from None
+        raise ApiProblem(400, "bad_request", "`after` is no cursor: give `next` of the page before.") from None
     shown = found[:limit]
     return AuditPage(shown, cursor_of(shown[-1].id) if len(found) > limit else None)

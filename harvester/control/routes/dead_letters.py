@@ -9,8 +9,15 @@ from harvester.control.auth import OPERATES, READS
 from harvester.control.context import Here
 from harvester.control.problems import documented
 from harvester.control.routes.submitting import Name, Strict, Word
-from harvester.control.services.dead_letters import MOST_IDS, MOST_LETTERS, DeadLetters, Groups, Letter, Requeue
-from harvester.control.services.done import Done
+from harvester.control.services.action_result import ActionResult
+from harvester.control.services.dead_letters import (
+    MOST_IDS,
+    MOST_LETTERS,
+    DeadLetters,
+    Groups,
+    Letter,
+    RequeueSelection,
+)
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
@@ -51,6 +58,6 @@ async def list_dead_letters(
 @router.post(
     "/{spider}/requeue", operation_id="requeue_dead_letters", dependencies=[OPERATES], responses=documented(404, 409)
 )
-async def requeue_dead_letters(here: Here, spider: Spider, body: RequeueBody) -> Done:
+async def requeue_dead_letters(here: Here, spider: Spider, body: RequeueBody) -> ActionResult:
     """Have requests tried again that were given up, with all their attempts; never more than expected."""
-    return await DeadLetters(here.jobs).requeue(spider, Requeue(**body.model_dump()))
+    return await DeadLetters(here.jobs).requeue(spider, RequeueSelection(**body.model_dump()))

@@ -9,8 +9,8 @@ from harvester.control.auth import OPERATES, READS
 from harvester.control.context import Here
 from harvester.control.problems import documented
 from harvester.control.routes.submitting import Strict
+from harvester.control.services.action_result import ActionResult
 from harvester.control.services.deliveries import Deliveries, DeliveryStatus
-from harvester.control.services.done import Done
 
 router = APIRouter(prefix="/deliveries", tags=["deliveries"])
 
@@ -31,7 +31,7 @@ async def show_deliveries(here: Here) -> DeliveryStatus:
 
 
 @router.post("/{sink}/resume", operation_id="resume_deliveries", dependencies=[OPERATES], responses=documented(404))
-async def resume_deliveries(here: Here, sink: Sink) -> Done:
+async def resume_deliveries(here: Here, sink: Sink) -> ActionResult:
     """Try a receiver again at once that fails, or was set aside."""
     return await Deliveries(here.jobs).resume(sink)
 
@@ -39,6 +39,6 @@ async def resume_deliveries(here: Here, sink: Sink) -> Done:
 @router.post(
     "/{sink}/replay", operation_id="replay_deliveries", dependencies=[OPERATES], responses=documented(404, 409)
 )
-async def replay_deliveries(here: Here, sink: Sink, body: ReplayBody) -> Done:
+async def replay_deliveries(here: Here, sink: Sink, body: ReplayBody) -> ActionResult:
     """Send events again that are not tried any more; never more than expected."""
     return await Deliveries(here.jobs).replay_dead(sink, body.expect)

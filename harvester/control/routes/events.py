@@ -10,7 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from harvester.control.auth import READS
 from harvester.control.context import Here
 from harvester.control.events import JobChange
-from harvester.control.problems import Problem, documented
+from harvester.control.problems import ApiProblem, documented
 
 router = APIRouter(tags=["jobs"])
 
@@ -48,7 +48,7 @@ async def listen(
         await here.jobs.job(job)
     if here.events.listeners >= MOST_LISTENERS:
         said = f"{MOST_LISTENERS} listen already."
-        raise Problem(429, "too_many", said, headers={"Retry-After": str(AGAIN_S)})
+        raise ApiProblem(429, "too_many", said, headers={"Retry-After": str(AGAIN_S)})
 
     async def stream() -> AsyncIterator[ServerSentEvent]:
         async for event in here.events.listen(job, last_event_id):

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from harvester.control.auth import READS
 from harvester.control.context import Here
-from harvester.control.problems import Problem, documented
+from harvester.control.problems import ApiProblem, documented
 from harvester.control.routes.jobs import JobId
 from harvester.jobs.export import MANIFEST, Exporter, StoredRows
 from harvester.stores.tables import PLAIN_CSV, Format
@@ -75,14 +75,14 @@ async def export(
     """The records of the job in one collection. The job may go on meanwhile."""
     await here.jobs.job(job)
     if not await StoredRows(here.database, job).are_in(collection):
-        raise Problem(404, "unknown", f"{job} has no records in a collection {collection!r}.")
+        raise ApiProblem(404, "unknown", f"{job} has no records in a collection {collection!r}.")
     return await _streamed(here, job, collection, Format(form), escape_formulas)
 
 
 async def _streamed(here: Here, job: str, name: str, form: Format, escape_formulas: bool) -> StreamingResponse:
     await here.jobs.job(job)
     if escape_formulas and form is not Format.CSV:
-        raise Problem(422, "invalid", "escape_formulas is for format=csv.")
+        raise ApiProblem(422, "invalid", "escape_formulas is for format=csv.")
     options = PLAIN_CSV._replace(escape_formulas=escape_formulas)
     chunks = Exporter(StoredRows(here.database, job), [name]).stream(form, options)
     first = await anext(chunks)  # what is wrong before the first row is said by the status

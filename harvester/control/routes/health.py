@@ -16,21 +16,21 @@ router = APIRouter(tags=["health"])
 
 
 @dataclass(frozen=True)
-class Health:
+class ControllerHealth:
     """The controller is well."""
 
     status: Literal["ok"]
 
 
 @router.get("/healthz", operation_id="health")
-async def health() -> Health:
+async def health() -> ControllerHealth:
     """The process answers."""
-    return Health("ok")
+    return ControllerHealth("ok")
 
 
 @router.get("/readyz", operation_id="readiness", responses=documented(503))
-async def readiness(here: Here) -> Health:
+async def readiness(here: Here) -> ControllerHealth:
     """It has begun, and MongoDB answers it."""
     with pymongo.timeout(PING_S):
         await here.database.command("ping")
-    return Health("ok")
+    return ControllerHealth("ok")

@@ -10,7 +10,7 @@ from harvester.control.context import Here
 from harvester.control.cursors import After, Limit, cursor_of, place_of
 from harvester.control.problems import documented
 from harvester.control.routes.jobs import JobId
-from harvester.jobs.documents import State
+from harvester.jobs.documents import ItemState
 from harvester.jobs.listing import ItemFilter, ItemReport
 
 router = APIRouter(prefix="/jobs/{job}", tags=["jobs"])
@@ -19,7 +19,7 @@ Word = Annotated[str, Query(max_length=500)]
 
 
 @dataclass(frozen=True, slots=True)
-class ItemPage:
+class ItemPageBody:
     """Some items, in the order of their ids."""
 
     items: list[ItemReport]
@@ -31,7 +31,7 @@ class ItemPage:
 async def list_items(
     here: Here,
     job: JobId,
-    state: Annotated[list[State], Query(description="In one of these states.")] = [],  # noqa: B006
+    state: Annotated[list[ItemState], Query(description="In one of these states.")] = [],  # noqa: B006
     outcome: Annotated[
         list[Annotated[str, Query(max_length=100)]], Query(description="Whose latest attempt had one of these.")
     ] = [],  # noqa: B006
@@ -41,7 +41,7 @@ async def list_items(
     results: Annotated[bool, Query(description="Whether to say where records and files lie.")] = False,
     limit: Limit = 100,
     after: After = "",
-) -> ItemPage:
+) -> ItemPageBody:
     """In the order of their ids, each with its attempts.
 
     A page may hold fewer than the limit, or none, though `next` is there: it ends when many items were looked at for a
@@ -50,7 +50,7 @@ async def list_items(
     which = ItemFilter(",".join(sorted(state)), ",".join(sorted(outcome)), site, text, kind)
     place = place_of(after, str, job, which) if after else ""
     page = await here.jobs.items_page(job, which, limit, str(place), with_results=results)
-    return ItemPage(page.items, cursor_of(page.end, job, which) if page.end else None)
+    return ItemPageBody(page.items, cursor_of(page.end, job, which) if page.end else None)
 
 
 @router.get("/item", operation_id="show_item", dependencies=[READS], responses=documented(404))

@@ -16,7 +16,7 @@ from harvester.control.services.records import (
     MOST,
     MOST_KEY,
     Collection,
-    Records,
+    RecordKinds,
     RecordsPage,
     StoredFile,
     StoredRecord,
@@ -38,7 +38,7 @@ _ALONE = {"content-security-policy": "sandbox; default-src 'none'", "cross-origi
 @router.get("", operation_id="list_record_kinds", dependencies=[READS])
 async def list_record_kinds(here: Here) -> list[Collection]:
     """Kinds of records, and about how many there are of each."""
-    return await Records(here.jobs).collections()
+    return await RecordKinds(here.jobs).collections()
 
 
 @router.get("/{collection}", operation_id="search_records", dependencies=[READS], responses=documented(404))
@@ -51,20 +51,20 @@ async def search_records(
 ) -> RecordsPage:
     """In the order of their keys. What is long is cut."""
     place = place_of(after, str, collection, key) if after else ""
-    page = await Records(here.jobs).search(collection, key, str(place), limit)
+    page = await RecordKinds(here.jobs).search(collection, key, str(place), limit)
     return replace(page, next=cursor_of(page.next, collection, key)) if page.next else page
 
 
 @router.get("/{collection}/newest", operation_id="newest_records", dependencies=[READS], responses=documented(404))
 async def newest_records(here: Here, collection: Name, limit: Most = 20) -> RecordsPage:
     """Those that were stored last, the last first. What is long is cut."""
-    return await Records(here.jobs).newest(collection, limit)
+    return await RecordKinds(here.jobs).newest(collection, limit)
 
 
 @router.get("/{collection}/record", operation_id="show_record", dependencies=[READS], responses=documented(404))
 async def show_record(here: Here, collection: Name, key: Key) -> StoredRecord:
     """One record, whole as far as that can be shown."""
-    return await Records(here.jobs).record(collection, key)
+    return await RecordKinds(here.jobs).record(collection, key)
 
 
 @router.get(
@@ -81,7 +81,7 @@ async def read_file(
     slot: Annotated[str, Query(min_length=1, max_length=MOST_KEY, description="Which of its files.")],
 ) -> StreamingResponse:
     """A picture or document of a record."""
-    found = await Records(here.jobs).file(collection, key, slot)
+    found = await RecordKinds(here.jobs).file(collection, key, slot)
     headers = {
         "content-length": str(found.size),
         "content-disposition": f"inline; filename*=UTF-8''{quote(found.name, safe='')}",

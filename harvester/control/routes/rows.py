@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
 from harvester.control.auth import READS
-from harvester.control.context import Context, Here
-from harvester.control.problems import Problem, documented
+from harvester.control.context import ControllerContext, Here
+from harvester.control.problems import ApiProblem, documented
 from harvester.control.routes.exports import Collections
 from harvester.control.routes.jobs import JobId
 from harvester.items import RECORDS
@@ -74,12 +74,12 @@ async def stream(here: Here, job: JobId, collection: CollectionName) -> Streamin
     return StreamingResponse(_pieces(_raw(rows.records(collection))), media_type=MEDIA_TYPE)
 
 
-async def _check(here: Context, job: str, collection: str) -> None:
+async def _check(here: ControllerContext, job: str, collection: str) -> None:
     """Raises what is answered with 404."""
     await here.jobs.job(job)
     await StoredRows(here.database, job).collections()  # by which those of items are known that are no records
     if collection not in {kind.COLLECTION for kind in RECORDS.values()}:
-        raise Problem(404, "unknown", f"There is no collection {collection!r} of records.")
+        raise ApiProblem(404, "unknown", f"There is no collection {collection!r} of records.")
 
 
 async def _encoded(rows: AsyncIterable[Any]) -> AsyncIterator[bytes]:

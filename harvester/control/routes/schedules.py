@@ -9,11 +9,17 @@ from harvester.control.auth import OPERATES, READS
 from harvester.control.context import Here
 from harvester.control.problems import documented
 from harvester.control.routes.submitting import Strict, Text, Word
-from harvester.control.services.done import Done
-from harvester.control.services.schedules import MOST_HOURS, MOST_TIMES, Removed, ScheduleService, ScheduleStatus
-from harvester.jobs.coming import Coming
+from harvester.control.services.action_result import ActionResult
+from harvester.control.services.schedules import (
+    MOST_HOURS,
+    MOST_TIMES,
+    RemovedSchedule,
+    ScheduleService,
+    ScheduleStatus,
+)
 from harvester.jobs.schedules import CatchUp, Overlap
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange
+from harvester.jobs.upcoming import Coming
 from harvester.validation import MOST_NUMBER
 
 router = APIRouter(tags=["schedules"])
@@ -90,7 +96,7 @@ async def change_schedule(here: Here, name: Name, body: ScheduleChangeBody) -> S
 
 
 @router.delete("/schedules/{name}", operation_id="remove_schedule", dependencies=[OPERATES], responses=documented(404))
-async def remove_schedule(here: Here, name: Name) -> Removed:
+async def remove_schedule(here: Here, name: Name) -> RemovedSchedule:
     """Begin nothing of it any more. Its jobs stay. The answer says what adds it again."""
     return await ScheduleService(here.jobs).remove(name)
 
@@ -98,7 +104,7 @@ async def remove_schedule(here: Here, name: Name) -> Removed:
 @router.post(
     "/schedules/{name}/pause", operation_id="pause_schedule", dependencies=[OPERATES], responses=documented(404)
 )
-async def pause_schedule(here: Here, name: Name) -> Done:
+async def pause_schedule(here: Here, name: Name) -> ActionResult:
     """Begin nothing of it until it is resumed."""
     return await ScheduleService(here.jobs).pause(name)
 
@@ -106,7 +112,7 @@ async def pause_schedule(here: Here, name: Name) -> Done:
 @router.post(
     "/schedules/{name}/resume", operation_id="resume_schedule", dependencies=[OPERATES], responses=documented(404)
 )
-async def resume_schedule(here: Here, name: Name) -> Done:
+async def resume_schedule(here: Here, name: Name) -> ActionResult:
     """End a pause. Times that passed meanwhile are not made up for."""
     return await ScheduleService(here.jobs).resume(name)
 

@@ -9,7 +9,7 @@ from harvester.control.auth import READS, Caller, may
 from harvester.control.context import Here
 from harvester.control.problems import documented
 from harvester.control.routes.submitting import Strict, Word
-from harvester.control.services.queues import Queue, Queues, Workers
+from harvester.control.services.queues import Queue, Queues, WorkerList
 from harvester.control.services.servers import Servers, ServerStatus
 from harvester.control.services.sites import (
     LONGEST_S,
@@ -69,7 +69,7 @@ async def list_queues(here: Here, spider: OfSpider = "") -> list[Queue]:
 
 
 @router.get("/workers", operation_id="list_workers", dependencies=[READS], responses=documented(404))
-async def list_workers(here: Here, spider: OfSpider = "", limit: Most = 500) -> Workers:
+async def list_workers(here: Here, spider: OfSpider = "", limit: Most = 500) -> WorkerList:
     """Who fetches, what each holds, and when it was last heard of."""
     return await Queues(here.jobs).workers(spider, limit)
 

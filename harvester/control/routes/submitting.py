@@ -11,15 +11,15 @@ from urllib.parse import quote
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints
 
-from harvester.control.answers import answered
 from harvester.control.auth import OPERATES
 from harvester.control.context import Here
 from harvester.control.idempotency import Key, checked, fingerprint_of
-from harvester.control.problems import Fault, Problem, documented
+from harvester.control.problems import ApiProblem, InputFault, documented
+from harvester.control.responses import answered
 from harvester.control.routes.jobs import JobId
 from harvester.control.uploads import Upload, while_connected
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
-from harvester.jobs.inputs import PACKED, Format, Input
+from harvester.jobs.inputs import PACKED, Input, InputFormat
 from harvester.jobs.submission import Submission, Submitted
 from harvester.validation import MOST_NUMBER
 
@@ -27,11 +27,11 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 MOST_NAMES = 1000
 """Items that are named in one request."""
-FORMATS: Mapping[str, Format | None] = {
-    "text/csv": Format.CSV,
-    "application/jsonl": Format.JSONL,
-    "application/x-ndjson": Format.JSONL,
-    "text/plain": Format.TEXT,
+FORMATS: Mapping[str, InputFormat | None] = {
+    "text/csv": InputFormat.CSV,
+    "application/jsonl": InputFormat.JSONL,
+    "application/x-ndjson": InputFormat.JSONL,
+    "text/plain": InputFormat.TEXT,
     "application/octet-stream": None,
     PACKED: None,
 }
@@ -92,7 +92,7 @@ class NamedBody(Strict):
     items: list[Name] = Field(min_length=1, max_length=MOST_NAMES)
 
 
-class ChangeBody(NamedBody):
+class ChangeItemsBody(NamedBody):
     """What is changed of them."""
 
     input: dict[Word, Text] = {}
@@ -101,7 +101,7 @@ class ChangeBody(NamedBody):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedItems:
     """So many items."""
 
     items: int
@@ -132,7 +132,7 @@ async def submit(here: Here, request: Request, body: JobBody, idempotency_key: K
     )
 
     async def act(_: str) -> Response:
-        return _submitted(await here.jobs.submit_upload(wanted, lines, Input("body", Format.JSONL, body.key)))
+        return _submitted(await here.jobs.submit_upload(wanted, lines, Input("body", InputFormat.JSONL, body.key)))
 
     return await here.keys.once(key, fingerprint_of(request, digest_of(body)), act)  # type: ignore[return-value]
 
@@ -178,7 +178,7 @@ async def upload(
 @router.post("/{job}/items", operation_id="add_items", dependencies=[OPERATES], responses=documented(404, 409, 413))
 async def add(here: Here, job: JobId, body: ItemsBody) -> Submitted:
     """Add items to a job. One that was removed is there again. Adding twice is adding once."""
-    given = Input("body", Format.JSONL, body.key)
+    given = Input("body", InputFormat.JSONL, body.key)
     return await here.jobs.add_upload(job, _lines(body.items), given, body.kind, body.often)
 
 
@@ -218,19 +218,21 @@ async def add_upload(
 
 
 @router.post("/{job}/items/remove", operation_id="remove_items", dependencies=[OPERATES], responses=documented(404))
-async def remove(here: Here, job: JobId, body: NamedBody) -> Changed:
+async def remove(here: Here, job: JobId, body: NamedBody) -> ChangedItems:
     """Take items out of a job. Their records stay; what is being worked at comes to its end."""
-    return Changed(await here.jobs.remove(job, body.items))
+    return ChangedItems(await here.jobs.remove(job, body.items))
 
 
 @router.post(
     "/{job}/items/change", operation_id="change_items", dependencies=[OPERATES], responses=documented(404, 409)
 )
-async def change(here: Here, job: JobId, body: ChangeBody) -> Changed:
+async def change(here: Here, job: JobId, body: ChangeItemsBody) -> ChangedItems:
     """Change what items of a job ask for, or how often they are looked at."""
     if not body.input and body.often is None:
-        raise Problem(422, "invalid", "Give input, often, or both.", errors=[Fault("/body", "nothing is changed")])
-    return Changed(await here.jobs.change(job, body.items, _arguments(body.input), body.often, foreign=True))
+        raise ApiProblem(
+            422, "invalid", "Give input, often, or both.", errors=[InputFault("/body", "nothing is changed")]
+        )
+    return ChangedItems(await here.jobs.change(job, body.items, _arguments(body.input), body.often, foreign=True))
 
 
 def location_of(job: str) -> str:
@@ -259,10 +261,10 @@ def _lines(items: list[Any]) -> "BufferedReader[Any]":
     return BufferedReader(cast(Any, BytesIO("\n".join(map(json.dumps, items)).encode())))
 
 
-def _form(request: Request) -> Format | None:
+def _form(request: Request) -> InputFormat | None:
     media_type = _media_type(request)
     if media_type not in FORMATS:
-        raise Problem(415, "media_type", f"Give a Content-Type: one of {', '.join(FORMATS)}.")
+        raise ApiProblem(415, "media_type", f"Give a Content-Type: one of {', '.join(FORMATS)}.")
     return FORMATS[media_type]
 
 
@@ -274,7 +276,7 @@ def _pairs(given: list[str]) -> dict[str, str]:
     pairs = [each.partition("=") for each in given]
     for name, sign, _ in pairs:
         if not name or not sign:
-            raise Problem(422, "invalid", f"{name!r} is no NAME=VALUE.", errors=[Fault("/query/argument", "")])
+            raise ApiProblem(422, "invalid", f"{name!r} is no NAME=VALUE.", errors=[InputFault("/query/argument", "")])
     return {name: value for name, _, value in pairs}
 
 
@@ -283,5 +285,5 @@ def _arguments(given: Mapping[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if value.lstrip().startswith("@"):
             said = f"{name}: a file of the controller's machine is not read for whoever asks from elsewhere. Upload it."
-            raise Problem(422, "invalid", said, errors=[Fault(f"/arguments/{name}", "names a file")])
+            raise ApiProblem(422, "invalid", said, errors=[InputFault(f"/arguments/{name}", "names a file")])
     return dict(given)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from harvester.config import Config
-from harvester.control.services.done import Done
+from harvester.control.services.action_result import ActionResult
 from harvester.control.services.spiders import spiders
 from harvester.exceptions import JobConflict, UsageError
 from harvester.formatting import counted, pattern_of
@@ -55,7 +55,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class DeadLetterGroup:
     """Dead letters with one outcome, and reasons that differ in numbers and names only."""
 
     spider: str
@@ -73,7 +73,7 @@ class Group:
 class Groups:
     """The largest first."""
 
-    groups: list[Group]
+    groups: list[DeadLetterGroup]
     more: bool
     by_outcome: dict[str, int]
     """All dead letters."""
@@ -82,7 +82,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Requeue:
+class RequeueSelection:
     """Which dead letters are to be tried again: those with these ids, or those of a group, or all with an outcome."""
 
     ids: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class DeadLetters:
                         samples.append(_letter(name, letter))
         largest = sorted(numbers, key=lambda key: (-len(numbers[key]), key))
         groups = [
-            Group(*key, len(numbers[key]), _time(min(numbers[key])), _time(max(numbers[key])), found[key])
+            DeadLetterGroup(*key, len(numbers[key]), _time(min(numbers[key])), _time(max(numbers[key])), found[key])
             for key in largest[:MOST_GROUPS]
         ]
         return Groups(groups, len(largest) > MOST_GROUPS, by_outcome, looked_at)
@@ -136,7 +136,7 @@ class DeadLetters:
                 break
         return letters
 
-    async def requeue(self, spider: str, wanted: Requeue) -> Done:
+    async def requeue(self, spider: str, wanted: RequeueSelection) -> ActionResult:
         """Makes them ready again, with all their attempts. What was requeued before, or is none, counts as nothing.
 
         Raises JobConflict when they are more than expected, UsageError, UnknownJob, ServiceError.
@@ -146,9 +146,9 @@ class DeadLetters:
         if len(ids) > MOST_IDS and wanted.ids:
             raise UsageError(f"ids: give at most {MOST_IDS:,}.")
         number = await operations.replay(self._config, spider, ids) if ids else 0
-        return Done(number, f"{counted(number, 'dead letter')} of {spider} requeued.")
+        return ActionResult(number, f"{counted(number, 'dead letter')} of {spider} requeued.")
 
-    async def _ids_of(self, spider: str, wanted: Requeue) -> list[str]:
+    async def _ids_of(self, spider: str, wanted: RequeueSelection) -> list[str]:
         if not wanted.outcome or wanted.expect is None:
             raise UsageError("requeue: give ids, or the outcome of a group with `expect`: how many they were.")
         ids = []

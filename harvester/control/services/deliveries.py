@@ -3,11 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
-from harvester.control.services.done import Done
+from harvester.control.services.action_result import ActionResult
 from harvester.formatting import counted
 from harvester.jobs.service import JobService
 from harvester.publish import admin
-from harvester.publish.admin import Status
+from harvester.publish.admin import PublishStatus
 from harvester.publish.sinks import Sinks, configured_sinks, project_sinks
 
 
@@ -17,7 +17,7 @@ class DeliveryStatus:
 
     configured: bool
     """Whether anybody is told of records: HARVESTER_PUBLISH_FILE."""
-    status: Status
+    status: PublishStatus
 
 
 class Deliveries:
@@ -33,20 +33,20 @@ class Deliveries:
         status = await admin.status(self._database, sinks or Sinks((), ""))
         return DeliveryStatus(sinks is not None, status)
 
-    async def resume(self, sink: str) -> Done:
+    async def resume(self, sink: str) -> ActionResult:
         """Has a receiver tried again at once that fails, or was set aside. Raises UnknownSink for one there is not."""
         one = (await self._sinks()).named(sink)
         waiting = await admin.resume(self._database, one)
-        return Done(waiting, f"{sink} is tried again; {counted(waiting, 'event waits', 'events wait')} for it.")
+        return ActionResult(waiting, f"{sink} is tried again; {counted(waiting, 'event waits', 'events wait')} for it.")
 
-    async def replay_dead(self, sink: str, expect: int) -> Done:
+    async def replay_dead(self, sink: str, expect: int) -> ActionResult:
         """Tries events again that are not tried any more, if there are no more than expected.
 
         Raises UnknownSink for a receiver there is not, JobConflict when there are more.
         """
         one = (await self._sinks()).named(sink)
         number = await admin.replay_dead(self._database, one, expect)
-        return Done(number, f"{counted(number, 'event waits', 'events wait')} for {sink} again.")
+        return ActionResult(number, f"{counted(number, 'event waits', 'events wait')} for {sink} again.")
 
     async def _sinks(self) -> Sinks:
         return await asyncio.to_thread(configured_sinks, self._config)

@@ -49,7 +49,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class Workers:
+class WorkerList:
     """Those that hold most first."""
 
     workers: list[Worker]
@@ -68,7 +68,7 @@ class Queues:
         found = await operations.depths(self._config, await spiders(spider))
         return [Queue(name, depth) for name, depth in sorted(found.items())]
 
-    async def workers(self, spider: str = "", most: int = MOST) -> Workers:
+    async def workers(self, spider: str = "", most: int = MOST) -> WorkerList:
         """Raises UnknownJob, ServiceError."""
         of_spiders = await operations.workers(self._config, await spiders(spider))
         runs = {(run["host"], run["pid"]): run for run in await self._running()}
@@ -79,7 +79,7 @@ class Queues:
         ]
         found.sort(key=lambda each: (-each.holds, each.silent_s, each.name))
         most = min(most, MOST)
-        return Workers(found[:most], len(found) > most)
+        return WorkerList(found[:most], len(found) > most)
 
     async def _running(self) -> list[dict[str, object]]:
         since = datetime.now(UTC) - timedelta(seconds=LOST_AFTER_SECONDS)

@@ -95,7 +95,7 @@ class StoredFile:
     name: str
 
 
-class Records:
+class RecordKinds:
     """Of all kinds that the project has, or the database holds."""
 
     def __init__(self, service: JobService) -> None:

@@ -34,7 +34,7 @@ _FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """A monitor that did not pass, or an error of which there were many."""
 
     name: str
@@ -94,9 +94,9 @@ class RunReport:
     rejected: dict[str, int]
     items: dict[str, dict[str, int]]
     """Kind -> state -> items of its job."""
-    failures: list[Failure]
+    failures: list[RunFailure]
     """Monitors that did not pass, with what they say."""
-    errors: list[Failure]
+    errors: list[RunFailure]
     """The most frequent failures of requests: outcome and host, how often and what was said."""
     stats: dict[str, str]
     pid: int
@@ -143,7 +143,7 @@ class Runs:
             parsed=found.get("parsed") or {},
             rejected=found.get("rejected") or {},
             items=found.get("items") or {},
-            failures=[Failure(each["monitor"], _short(each["message"])) for each in found.get("failures") or ()],
+            failures=[RunFailure(each["monitor"], _short(each["message"])) for each in found.get("failures") or ()],
             errors=[_error(each) for each in found.get("errors") or ()],
             stats={name: str(value) for name, value in list((found.get("stats") or {}).items())[:MOST_STATS]},
             pid=found["pid"],
@@ -226,9 +226,9 @@ def _names(failures: Sequence[Document]) -> list[str]:
     return [each["monitor"] for each in failures]
 
 
-def _error(error: Document) -> Failure:
+def _error(error: Document) -> RunFailure:
     said = f": {error['said']}" if error.get("said") else ""
-    return Failure(error["outcome"], _short(f"{error['times']:,} times at {error['host']}{said}"))
+    return RunFailure(error["outcome"], _short(f"{error['times']:,} times at {error['host']}{said}"))
 
 
 def _sum(counts: Mapping[str, int] | None) -> int:

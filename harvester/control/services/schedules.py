@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from harvester.control.services.done import Done
+from harvester.control.services.action_result import ActionResult
 from harvester.exceptions import JobConflict, UsageError
-from harvester.jobs import coming
-from harvester.jobs.coming import Coming
+from harvester.jobs import upcoming
 from harvester.jobs.late import find_late
 from harvester.jobs.schedules import Schedule, read_cron, read_every
 from harvester.jobs.scheduling import NewSchedule, ScheduleChange, Schedules
 from harvester.jobs.service import JobService
 from harvester.jobs.submission import refuse_files
+from harvester.jobs.upcoming import Coming
 from harvester.recheck.durations import duration_text
 
 MOST_TIMES = 1000
@@ -37,7 +37,7 @@ Statuses = list[ScheduleStatus]
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedSchedule:
     """A schedule that was removed."""
 
     said: str
@@ -71,7 +71,7 @@ class ScheduleService:
             raise UsageError(f"hours: give 0 to {MOST_HOURS:,.0f}.")
         chosen = [await self._schedules.named(name)] if name else await self._schedules.all()
         until = self._ledger.now() + timedelta(hours=hours)
-        return await coming.until(self._ledger, chosen, until, min(most, MOST_TIMES), with_looks=not name)
+        return await upcoming.until(self._ledger, chosen, until, min(most, MOST_TIMES), with_looks=not name)
 
     async def add(self, wanted: NewSchedule) -> ScheduleStatus:
         """Adding the same once more changes nothing. Raises UsageError, UnknownJob, JobConflict for a taken name."""
@@ -94,23 +94,25 @@ class ScheduleService:
             refuse_files((await self._schedules.named(name)).spider, wanted.arguments)
         return _status(await self._schedules.change(name, wanted))
 
-    async def pause(self, name: str) -> Done:
+    async def pause(self, name: str) -> ActionResult:
         """Nothing of it is begun. Raises UnknownJob."""
         was_paused = (await self._schedules.named(name)).paused
         await self._schedules.pause(name)
-        return Done(int(not was_paused), f"{name} {'was' if was_paused else 'is'} paused; resume it to undo that.")
+        return ActionResult(
+            int(not was_paused), f"{name} {'was' if was_paused else 'is'} paused; resume it to undo that."
+        )
 
-    async def resume(self, name: str) -> Done:
+    async def resume(self, name: str) -> ActionResult:
         """Ends a pause. Raises UnknownJob."""
         was_paused = (await self._schedules.named(name)).paused
         next_at = await self._schedules.resume(name)
-        return Done(int(was_paused), f"{name} goes on, next at {_shown(next_at)}.")
+        return ActionResult(int(was_paused), f"{name} goes on, next at {_shown(next_at)}.")
 
-    async def remove(self, name: str) -> Removed:
+    async def remove(self, name: str) -> RemovedSchedule:
         """Its jobs stay. Raises UnknownJob, also for one that was removed before."""
         schedule = await self._schedules.named(name)
         await self._schedules.remove(name)
-        return Removed(f"{name} is removed; its jobs stay.", undo_of(schedule))
+        return RemovedSchedule(f"{name} is removed; its jobs stay.", undo_of(schedule))
 
 
 def _status(schedule: Schedule) -> ScheduleStatus:

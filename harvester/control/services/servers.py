@@ -24,7 +24,7 @@ ANSWER_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerReport:
     """MongoDB or Redis."""
 
     name: str
@@ -61,7 +61,7 @@ class Folder:
 class Servers:
     """How they are."""
 
-    servers: list[Server]
+    servers: list[ServerReport]
     folders: list[Folder]
 
 
@@ -124,14 +124,14 @@ class ServerStatus:
         return _Found(version, up_s, clients, used, keys, int(information.get("maxmemory", 0)))
 
 
-async def _asked(name: str, place: str, ask: Callable[[], Awaitable[_Found]]) -> Server:
+async def _asked(name: str, place: str, ask: Callable[[], Awaitable[_Found]]) -> ServerReport:
     began = monotonic()
     try:
         found = await ask()
     except (PyMongoError, RedisError, OSError, HarvesterError) as error:
         text = said(error) if isinstance(error, PyMongoError) else str(error) or "it does not answer"
-        return Server(name, place, False, mask(text, 500), "", 0.0, 0, 0, 0, 0, 0)
-    return Server(
+        return ServerReport(name, place, False, mask(text, 500), "", 0.0, 0, 0, 0, 0, 0)
+    return ServerReport(
         name=name,
         place=place,
         up=True,

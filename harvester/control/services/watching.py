@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harvester.control.services.done import Done
+from harvester.control.services.action_result import ActionResult
 from harvester.exceptions import InvalidRecordError, JobConflict, UnknownJob, UsageError
 from harvester.formatting import counted
 from harvester.items import Found
 from harvester.jobs.changes import check_can_change
 from harvester.jobs.documents import Job
+from harvester.jobs.recurring import RecurringItem, Standing, count_failed, find_watched, restart, standing_jobs
 from harvester.jobs.service import JobService
 from harvester.jobs.submission import Submission, Submitted, Submitter
-from harvester.jobs.watched import Standing, Watched, count_failed, find_watched, restart, standing_jobs
 from harvester.project import load_spider
 
 MOST = 500
@@ -28,7 +28,7 @@ MOST_CHANGED = 1000
 class WatchedPage:
     """In the order of their ids."""
 
-    items: list[Watched]
+    items: list[RecurringItem]
     next: str | None
     """Id behind which others follow. None: there are none."""
 
@@ -91,7 +91,7 @@ class Watching:
 
     async def change(
         self, job: str, names: Sequence[str], inputs: Mapping[str, Any], often: float | None = None
-    ) -> Done:
+    ) -> ActionResult:
         """Sets fields of what items ask for (an empty text takes one away), or how often they are looked at.
 
         Of items whose headers name variables of the workers, only how often. Raises UnknownJob, JobConflict and
@@ -102,14 +102,16 @@ class Watching:
             raise UsageError("change: give `input`, `often`, or both.")
         await standing_jobs(self._service, job=job)
         number = await self._service.change(job, names, inputs, often, foreign=True)
-        return Done(number, f"{counted(number, 'item')} of {job} changed.")
+        return ActionResult(number, f"{counted(number, 'item')} of {job} changed.")
 
-    async def remove(self, job: str, names: Sequence[str]) -> Done:
+    async def remove(self, job: str, names: Sequence[str]) -> ActionResult:
         """Takes items out of a standing job, by id or key. Their records stay. Raises UnknownJob, JobConflict."""
         _check_names(names)
         await standing_jobs(self._service, job=job)
         number = await self._service.remove(job, names)
-        return Done(number, f"{counted(number, 'item')} of {job} removed; their records stay. Add them to undo that.")
+        return ActionResult(
+            number, f"{counted(number, 'item')} of {job} removed; their records stay. Add them to undo that."
+        )
 
     async def failed(self, spider: str = "", job: str = "") -> int:
         """How many have failed, of a spider, a job, or all. Raises UnknownJob, JobConflict."""
@@ -117,7 +119,7 @@ class Watching:
 
     async def restart(
         self, spider: str = "", job: str = "", names: Sequence[str] = (), expect: int | None = None
-    ) -> Done:
+    ) -> ActionResult:
         """Has items looked at again, now: those named, or all that have failed, if there are no more than expected.
 
         Of a spider, a job, or all. Raises UnknownJob; JobConflict when there are more; UsageError.
@@ -128,7 +130,7 @@ class Watching:
             raise UsageError("restart: give names, or `expect`: how many have failed.")
         jobs = await standing_jobs(self._service, spider, job)
         number = await restart(self._service, jobs, names, expect)
-        return Done(number, f"{counted(number, 'item is', 'items are')} looked at again.")
+        return ActionResult(number, f"{counted(number, 'item is', 'items are')} looked at again.")
 
     async def _one_job(self, spider: str, job: str) -> Job:
         jobs = await standing_jobs(self._service, spider, job)

@@ -193,7 +193,7 @@ local function change(name, b, decision)
         end
     end
     local left = tier and 0 or count_parked(site) + count_leased(site)
-    local event = { -- as harvester.breaker.states.Change
+    local event = { -- as harvester.breaker.states.BreakerChange
         string.format('%.0f', now) .. ' ' .. string.gsub(name, '%z', ' ') .. ' ' .. to, site, tier or '', from, to, now / 1000,
         b.cause, decision.by or '', (due or 0) / 1000, tried, failed, b.rules[WINDOW] / 1000,
         b.cause == 'layout' and math.ceil(b.misread) or math.max(b.refusals, b.failures),

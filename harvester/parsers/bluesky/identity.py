@@ -44,17 +44,17 @@ def parse_intents(body: bytes) -> dict[str, bool]:
     return dict(allowed[:MOST_INTENTS])
 
 
-class ApiError(NamedTuple):
+class XrpcErrorBody(NamedTuple):
     """The error body of an XRPC call."""
 
     name: str
     message: str
 
 
-def parse_error(body: bytes) -> ApiError | None:
+def parse_error(body: bytes) -> XrpcErrorBody | None:
     """The error of an answer; None when the body is not one (HTML, truncated JSON, ...)."""
     try:
         error = wire.decode_error(body)
     except wire.UNREADABLE:
         return None
-    return ApiError(error.error, error.message or "")
+    return XrpcErrorBody(error.error, error.message or "")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from harvester.exceptions import ParseError
 from harvester.items import Provenance, Record, Reject
 from harvester.items.bluesky import Like, Repost
-from harvester.parsers.bluesky import parts, wire
-from harvester.parsers.bluesky.parts import Parsed
+from harvester.parsers.bluesky import views, wire
+from harvester.parsers.bluesky.views import Parsed
 from harvester.parsers.bluesky.wire import did_of
 from harvester.parsers.json_values import date_time
 
@@ -55,8 +55,8 @@ def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], pro
                     created_at=date_time(value.created_at),
                 )
             )
-        except parts.BAD as error:
-            rejects.append(parts.reject(kind, row.value, provenance, error))
+        except views.BAD as error:
+            rejects.append(views.reject(kind, row.value, provenance, error))
     return Parsed(records, rejects)
 
 

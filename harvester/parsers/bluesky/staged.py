@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from harvester.exceptions import InvalidRecordError
 from harvester.items import Provenance, Record
 from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost
-from harvester.parsers.bluesky import parts, wire
+from harvester.parsers.bluesky import views, wire
 from harvester.parsers.bluesky.repository import RepoRecord, parse_edges
 from harvester.parsers.json_values import string
 
@@ -18,11 +18,11 @@ def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Reco
     part = Raw(raw)
     match kind:
         case Profile.KIND:
-            return parts.profile(part, provenance)
+            return views.profile(part, provenance)
         case Post.KIND:
-            return parts.post(part, provenance)
+            return views.post(part, provenance)
         case AccountList.KIND:
-            return parts.account_list(part, provenance)
+            return views.account_list(part, provenance)
         case Follow.KIND:
             did, subject = key.split(" ")
             return Follow(did=did, subject_did=subject, provenance=provenance, raw=raw)
@@ -34,7 +34,7 @@ def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Reco
             reason = wire.decode_reason(raw)
             if not isinstance(reason, wire.Reason):
                 raise InvalidRecordError(f"repost: {key} was read from no repost")
-            return parts.repost(reason, key.split(" ")[1], part, provenance)
+            return views.repost(reason, key.split(" ")[1], part, provenance)
         case Repost.KIND:
             did = key.split(" ")[0]
             of_repository = RepoRecord(f"at://{did}/app.bsky.feed.repost/unknown", "", raw)

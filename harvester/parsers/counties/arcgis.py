@@ -11,9 +11,9 @@ from msgspec import Struct, field
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.parsers.counties import contract
-from harvester.parsers.counties.columns import Column, Source
+from harvester.parsers.counties.columns import CountyColumn, Source
 from harvester.parsers.counties.encoding import read_json
-from harvester.parsers.counties.table import Layout, Rows, checked_count
+from harvester.parsers.counties.table import Layout, PageRows, checked_count
 
 USUAL_ROWS = 1000
 """That servers before 10.1 give at once, which do not say how many."""
@@ -34,7 +34,7 @@ _OBJECT_ID = "esriFieldTypeOID"
 class Layer(NamedTuple):
     """What a layer says of itself."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[CountyColumn, ...]
     object_id: str
     """The column that numbers its rows."""
     most_rows: int
@@ -139,7 +139,7 @@ def parse_ids(body: bytes) -> tuple[list[int], bool]:
     return sorted(said.ids or ()), bool(said.exceeded)
 
 
-def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
+def parse_page(body: bytes, source: Source, provenance: Provenance) -> PageRows:
     """The records of a page of rows. Raises ParseError when it is none, or has no column of the parcel's number.
 
     `raw` of a record is a page of its one row.
@@ -149,7 +149,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> Rows:
         rows = [(each.attributes, _row(each.attributes)) for each in said.features]
     except _UNREADABLE as error:
         raise ParseError(f"it is no page of rows: {error}") from None
-    found = Rows(goes_on=bool(said.exceeded), first=crc32(rows[0][0]) if rows else 0)
+    found = PageRows(goes_on=bool(said.exceeded), first=crc32(rows[0][0]) if rows else 0)
     columns = _columns(said.fields or (), rows[0][1] if rows else {})
     if not columns:
         return found
@@ -175,15 +175,15 @@ def cannot_page(body: bytes) -> bool:
     return "pagination" in " ".join([error.message or "", *details]).lower()
 
 
-def _columns(fields: "list[_Field] | tuple[()]", row: Mapping[str, Any]) -> list[Column]:
+def _columns(fields: "list[_Field] | tuple[()]", row: Mapping[str, Any]) -> list[CountyColumn]:
     """Of a page: those that it describes, and those of its first row."""
     described = list(map(_column, fields))
     known = {column.name for column in described}
-    return described + [Column(name) for name in row if name not in known]
+    return described + [CountyColumn(name) for name in row if name not in known]
 
 
-def _column(said: _Field) -> Column:
+def _column(said: _Field) -> CountyColumn:
     alias = said.alias if said.alias and said.alias != said.name else ""
     is_date, is_number = said.type in _DATES, said.type in _NUMBERS
     kind = "dates" if is_date else "numbers" if is_number else "text" if said.type else ""
-    return Column(said.name, alias, is_date, is_number, kind)
+    return CountyColumn(said.name, alias, is_date, is_number, kind)

@@ -13,7 +13,7 @@ from lxml.html import HtmlElement
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import is_visible, lines_of, spread, text_of
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import LineKind, line_kinds
 from harvester.parsers.counties.pages import label_of as text_of_label
 from harvester.parsers.counties.sections import Section
 
@@ -53,7 +53,7 @@ def add_owners(content: HtmlElement, section: Section) -> None:
     if not _is_of_owners(section.title) or _has_owner(section) or _add_table(content, section):
         return
     if lines := _plain_lines(content):
-        if _has_unknown_ids(content) and Line.NAME in line_kinds(lines):
+        if _has_unknown_ids(content) and LineKind.NAME in line_kinds(lines):
             raise ParseError(f"the module {section.title} has no owner's name")
         section.pairs.append((LINES, lines))
         section.means[LINES] = "OWNERNAME"

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels
-from harvester.parsers.counties.labels import Label, label_of
+from harvester.parsers.counties.labels import ColumnLabel, label_of
 from harvester.parsers.counties.synonyms import Synonyms, synonyms_of
 
 MOST_COLUMNS_NAMED = 40
 """In the message that one is missing."""
 
 
-class Column(NamedTuple):
+class CountyColumn(NamedTuple):
     """Of a table."""
 
     name: str
@@ -23,7 +23,7 @@ class Column(NamedTuple):
     is_number: bool = False
     kind: str = ""
     """What it holds, where the table says that with its rows: numbers, dates or text."""
-    meaning: Label | None = None
+    meaning: ColumnLabel | None = None
     """What its name says, where its parser knows that better than `label_of`."""
 
     @property
@@ -64,7 +64,7 @@ _OF_LINES: Mapping[str, tuple[str, ...]] = {
 class Roles:
     """The columns of a table by what they hold. Raises ParseError when none holds the parcel's number."""
 
-    def __init__(self, columns: Sequence[Column], source: Source) -> None:
+    def __init__(self, columns: Sequence[CountyColumn], source: Source) -> None:
         self.source = source
         self._columns = {column.name: column for column in columns}
         self._by_label: dict[str, dict[int, str]] = {}

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from harvester.exceptions import ParseError
 from harvester.items.property import Assessment, CountyRecord, Property
 from harvester.parsers.counties.guesses import OF_VALUES, guess
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 
 OWNER, SITUS, VALUE = "owner_names", "situs_address", "values"
 """The parts of what is known of a parcel. The last one is in records of their own: its assessments."""
@@ -54,7 +54,7 @@ CONTRACTS: Mapping[str, Contract] = {
 """Platform -> what its pages must have. Others, of projects of their own, have that of a card."""
 
 
-def explain(found: Rows) -> Rows:
+def explain(found: PageRows) -> PageRows:
     """Writes into each record why it lacks a part: nothing is absent in silence."""
     valued = {record.parcel_id for record in found.records if isinstance(record, Assessment)}
     for at, record in enumerate(found.records):
@@ -64,7 +64,7 @@ def explain(found: Rows) -> Rows:
     return found
 
 
-def _reasons(record: CountyRecord, found: Rows, *, is_valued: bool) -> Iterator[tuple[str, str]]:
+def _reasons(record: CountyRecord, found: PageRows, *, is_valued: bool) -> Iterator[tuple[str, str]]:
     if isinstance(record, Property):
         lacking = [part for part in (OWNER, SITUS) if not getattr(record, part)]
         if not is_valued and not any(" of " in field for field in record.unread):
@@ -80,7 +80,7 @@ def _reasons(record: CountyRecord, found: Rows, *, is_valued: bool) -> Iterator[
         yield "tax_year", UNDATED_VALUE
 
 
-def check(found: Rows, platform: str) -> None:
+def check(found: PageRows, platform: str) -> None:
     """Raises ParseError when a page yields a hollow record, or shows a part of a parcel that nobody reads."""
     contract = CONTRACTS.get(platform, Contract())
     parcels = [record for record in found.records if isinstance(record, Property)]

@@ -12,7 +12,7 @@ from lxml.html import HtmlElement
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
 from harvester.parsers.counties.html import absolute, has_class, is_visible, lines_of, read_page, spread, text_of
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import LineKind, line_kinds
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, split_deeds
 from harvester.parsers.counties.synonyms import NONE, Synonyms
@@ -107,9 +107,9 @@ def _split_owners(section: Section) -> None:
     for at, (label, lines) in reversed([*enumerate(section.pairs)]):
         name = labels.plain(label)
         kinds = line_kinds(lines, with_address="ADDRESS" in name) if name in labels.OWNERS else []
-        if Line.MAILING in kinds and Line.NAME in kinds:
+        if LineKind.MAILING in kinds and LineKind.NAME in kinds:
             names, address = (
-                [line for line, kind in zip(lines, kinds, strict=True) if (kind is Line.MAILING) == is_mailing]
+                [line for line, kind in zip(lines, kinds, strict=True) if (kind is LineKind.MAILING) == is_mailing]
                 for is_mailing in (False, True)
             )
             of_address = f"{label} (address)"

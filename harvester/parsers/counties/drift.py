@@ -79,7 +79,7 @@ def difference(before: Iterable[str], now: Signature) -> str:
     return f"lacks {_named(lost)}" + (f", and has {_named(new)}" if new else "")
 
 
-class Known(NamedTuple):
+class KnownCard(NamedTuple):
     """What the card of a control parcel was like when it was stored."""
 
     parcel_id: str
@@ -92,7 +92,7 @@ class Known(NamedTuple):
     """True if that was days ago."""
 
     @classmethod
-    def of(cls, parcel_id: str, look: Signature, facts: Facts) -> "Known":
+    def of(cls, parcel_id: str, look: Signature, facts: Facts) -> "KnownCard":
         """That of a card that was read just now."""
         return cls(parcel_id, look, digests(facts), facts)
 
@@ -101,7 +101,7 @@ class Controls:
     """What the cards of a job say, as far as this process has read them, and which of it is known to be right."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownCard] = {}
         """The first parcels of the job."""
         self._turn = 0
         self._spread = Distribution()
@@ -111,7 +111,7 @@ class Controls:
         """How many were stored before those."""
         self._asked = 0
         """How many were stored when a control parcel was asked for last."""
-        self._changed: dict[str, Known] = {}
+        self._changed: dict[str, KnownCard] = {}
         """Control parcels that were not as before, until another one tells whether the site has changed."""
         self.is_kept = False
         """True if those that there are were kept for other processes."""
@@ -128,12 +128,12 @@ class Controls:
         return [parcel_id for parcel_id, _ in self._unproven]
 
     @property
-    def known(self) -> list[Known]:
+    def known(self) -> list[KnownCard]:
         """The control parcels."""
         return [*self._known.values()]
 
     @classmethod
-    def begun_with(cls, known: Iterable[Known]) -> "Controls":
+    def begun_with(cls, known: Iterable[KnownCard]) -> "Controls":
         """Those of a process before or of a job before: nothing is stored until one of them was asked for."""
         controls = cls()
         controls._known = {each.parcel_id: each for each in known}
@@ -154,14 +154,14 @@ class Controls:
             return f"{len(self._unproven)} were stored since"
         return self._spread.why_strange(facts)
 
-    def next(self, *other_than: str) -> Known | None:
+    def next(self, *other_than: str) -> KnownCard | None:
         """The control parcel whose turn it is, if there is another one than these."""
         known = [each for each in self._known.values() if each.parcel_id not in other_than]
         self._turn += 1
         self._asked = self.stored
         return known[self._turn % len(known)] if known else None
 
-    def store(self, page: Known) -> None:
+    def store(self, page: KnownCard) -> None:
         """Takes note of a page that is stored."""
         if len(self._known) < MAX_CONTROLS:
             self._known.setdefault(page.parcel_id, page)
@@ -171,7 +171,7 @@ class Controls:
         if self.stored <= LEARNT:
             self._spread.learn([page.facts])
 
-    def are_as_before(self, now: Known, until: int) -> None:
+    def are_as_before(self, now: KnownCard, until: int) -> None:
         """A control parcel is; when it was asked for, so many pages were stored."""
         self.doubt = ""
         if (before := self._known.get(now.parcel_id)) and before.is_old:
@@ -188,7 +188,7 @@ class Controls:
         """A page was strange, and the control parcels are as before."""
         self._spread.allow(facts)
 
-    def is_changed(self, page: Known) -> None:
+    def is_changed(self, page: KnownCard) -> None:
         """A control parcel is not as before; another one will tell whether the site has changed."""
         self._changed[page.parcel_id] = page
 
@@ -234,7 +234,7 @@ class Pages:
         self._last.update(dict.fromkeys(self._had if is_right else page, self._read))
         if len(page) > len(self.shown):
             self.witness, self.shown, self.facts = parcel_id, page, facts or {}
-        self.controls.store(Known.of(parcel_id, page, facts or {}))
+        self.controls.store(KnownCard.of(parcel_id, page, facts or {}))
         return new if is_known else []
 
     def has_changed(self, said: str, lost: Signature) -> None:
@@ -281,7 +281,7 @@ class Columns(NamedTuple):
         return cls(frozenset(names), filled, read)
 
 
-class Table:
+class KnownTable:
     """What a table of a job looked like, as far as this process has read it."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ _with_year = re.compile(r"(.*\S)\s*\(((?:19|20)\d\d)\)").fullmatch
 _levy = re.compile(r"\s*(?=\bMill Levy\b)").split
 
 
-class Results(NamedTuple):
+class EagleWebResults(NamedTuple):
     """A page of what a search has found."""
 
     accounts: list[str]
@@ -87,10 +87,10 @@ def read_transactions(body: bytes, number: str) -> ParcelPage:
     return ParcelPage(number, sections=sections)
 
 
-def read_results(body: bytes, url: str) -> Results:
+def read_results(body: bytes, url: str) -> EagleWebResults:
     """What a search has found; the only account may be shown at once. Raises ParseError and PageFailed."""
     if only := _number_in(url):
-        return Results([only], 1)
+        return EagleWebResults([only], 1)
     page = read_page(body)
     found = list(dict.fromkeys(filter(None, (_number_in(link.get("href") or "") for link in page.iter("a")))))
     shown = text_of(page)
@@ -98,7 +98,7 @@ def read_results(body: bytes, url: str) -> Results:
         _check_session(page)
         raise ParseError("it is no answer of a search: it names no account, and does not say that there is none")
     number = _of_all(shown) if found else None
-    return Results(found, int((number[1] or number[2]).replace(",", "")) if number else len(found))
+    return EagleWebResults(found, int((number[1] or number[2]).replace(",", "")) if number else len(found))
 
 
 def _check_session(page: HtmlElement) -> None:

@@ -38,7 +38,7 @@ _is_notice = re.compile(
 _owes_nothing = re.compile(r"\bno\b.*\b(?:tax|due|bill|balance|record|result|data)", re.IGNORECASE | re.DOTALL).search
 
 
-class Results(NamedTuple):
+class EsearchResults(NamedTuple):
     """A page of what a search has found."""
 
     parcel_ids: tuple[str, ...]
@@ -82,10 +82,10 @@ def read_search_token(body: bytes) -> str:
     raise ParseError("the page of a search lacks: search-token")
 
 
-def read_results(body: bytes) -> Results:
+def read_results(body: bytes) -> EsearchResults:
     """Raises ParseError."""
     answer = _decode(body, _Results)
-    return Results(tuple(str(row.property_id).strip() for row in answer.rows or ()), answer.total)
+    return EsearchResults(tuple(str(row.property_id).strip() for row in answer.rows or ()), answer.total)
 
 
 def read_parcel(body: bytes, asked: str, here: Synonyms = NONE) -> ParcelPage | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from harvester.parsers.counties import values
 from harvester.parsers.counties.addresses import is_code
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import LineKind, line_kinds
 
 
 class _Guess(NamedTuple):
@@ -58,7 +58,7 @@ _OTHERS = r"(PRIOR|PREVIOUS|FORMER|OLD|LAST|SUBDIV\w*|PLAT|STREET|ROAD|SCHOOL|DI
 
 def _is_name(text: str) -> bool:
     """Two words or more, of which none is a word of a legend."""
-    return len(text.split()) > 1 and sum(map(str.isalpha, text)) >= _LETTERS and line_kinds([text]) == [Line.NAME]
+    return len(text.split()) > 1 and sum(map(str.isalpha, text)) >= _LETTERS and line_kinds([text]) == [LineKind.NAME]
 
 
 def _is_address(text: str) -> bool:

@@ -30,7 +30,7 @@ _has_deep_table = etree.XPath(f"boolean(//table[count(ancestor::table) > {MAX_AR
 _is_hidden = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
 
 
-class Form(NamedTuple):
+class PageForm(NamedTuple):
     """A form of a page, with the values that it came with."""
 
     action: str
@@ -63,7 +63,7 @@ def read_page(body: bytes) -> HtmlElement:
     return page
 
 
-def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
+def form_with(page: HtmlElement, names: Iterable[str], url: str) -> PageForm | None:
     """The form that has a field of one of these names, hidden or not; None when there is none. Raises ParseError."""
     wanted = frozenset(names)
     for form in page.iter("form"):
@@ -73,7 +73,7 @@ def form_with(page: HtmlElement, names: Iterable[str], url: str) -> Form | None:
             action = (form.action or "").strip()
             if action and not absolute(url, action):
                 raise ParseError(f"the form is sent to {action!r}, which is no address")
-            return Form(absolute(url, action) or url, tuple(_values(form)))
+            return PageForm(absolute(url, action) or url, tuple(_values(form)))
     return None
 
 

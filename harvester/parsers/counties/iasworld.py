@@ -13,7 +13,7 @@ from harvester.items.property import normalized
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import values
 from harvester.parsers.counties.html import (
-    Form,
+    PageForm,
     absolute,
     form_with,
     has_class,
@@ -55,7 +55,7 @@ _is_of_mail = re.compile("mail|owner|taxpayer|alternate|billing|tax", re.IGNOREC
 _is_address = re.compile(r"https?://[^\s]+").fullmatch
 
 
-class Row(NamedTuple):
+class IasWorldRow(NamedTuple):
     """A line of the results of a search."""
 
     jurisdiction: str
@@ -67,11 +67,11 @@ class Row(NamedTuple):
     """Of its datalet, good in this session only."""
 
 
-class Results(NamedTuple):
+class IasWorldResults(NamedTuple):
     """A page of what a search has found."""
 
-    rows: tuple[Row, ...]
-    form: Form | None
+    rows: tuple[IasWorldRow, ...]
+    form: PageForm | None
     goes_on: bool
     """Whether there are more pages."""
 
@@ -91,7 +91,7 @@ class First(NamedTuple):
     """The others that its side menu leads to, in their order, each once."""
 
 
-def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[Form, list[str]]:
+def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[PageForm, list[str]]:
     """The search form, and the names of its fields for these words of FIELDS. Raises ParseError and PageFailed."""
     page = _checked(read_page(body))
     form = form_with(page, [name for word in by for name in FIELDS[word]], url)
@@ -100,13 +100,13 @@ def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[Form, list[st
     return form, [form.first_of(FIELDS[word]) for word in by]
 
 
-def search_body(form: Form, given: Mapping[str, str], number: int = 1) -> str:
+def search_body(form: PageForm, given: Mapping[str, str], number: int = 1) -> str:
     """What is posted to search; `number`: which page of its results is asked for."""
     known = {name for name, _ in form.values}
     return form.filled({**_BUTTON, **given, **({PAGE: str(number)} if number > 1 or PAGE in known else {})})
 
 
-def read_answer(body: bytes, url: str) -> Results | First | str:
+def read_answer(body: bytes, url: str) -> IasWorldResults | First | str:
     """Of a search: its results, the datalet of the only one, or the address of that. Raises ParseError, PageFailed."""
     page = _checked(read_page(body))
     table = next((each for each in page.iter("table") if each.get("id") == "searchResults"), None)
@@ -158,7 +158,7 @@ def _checked(page: HtmlElement) -> HtmlElement:
     return page
 
 
-def _results(page: HtmlElement, table: HtmlElement, url: str) -> Results:
+def _results(page: HtmlElement, table: HtmlElement, url: str) -> IasWorldResults:
     found = [each for each in table.iter("tr") if has_class(each, "SearchResults") or _address_in(each)]
     if not found:
         raise ParseError("the table searchResults has no row with a datalet")
@@ -170,16 +170,16 @@ def _results(page: HtmlElement, table: HtmlElement, url: str) -> Results:
     else:
         size = next((value for name, value in form.values if name in _PAGE_SIZES), "") if form else ""
         goes_on = size.isdecimal() and len(rows) >= int(size)
-    return Results(rows, form, goes_on)
+    return IasWorldResults(rows, form, goes_on)
 
 
-def _row(row: HtmlElement, url: str) -> Row:
+def _row(row: HtmlElement, url: str) -> IasWorldRow:
     """Its token is JUR:PARID:YEAR."""
     address = _address_in(row)
     for field in row.iter("input"):
         parts = (field.get("value") or "").split(":")
         if len(parts) >= 3 and (parcel_id := ":".join(parts[1:-1]).strip()):
-            return Row(parts[0].strip(), parcel_id, values.year(parts[-1]) or 0, urljoin(url, address))
+            return IasWorldRow(parts[0].strip(), parcel_id, values.year(parts[-1]) or 0, urljoin(url, address))
     raise ParseError("a row of the table searchResults has no token JUR:PARID:YEAR")
 
 

@@ -19,7 +19,7 @@ MAX_SHAPE_NAME = 10
 """Characters of a column's name in a file of shapes."""
 
 
-class Label(NamedTuple):
+class ColumnLabel(NamedTuple):
     """What a column's name says."""
 
     label: str
@@ -32,19 +32,19 @@ def plain(name: str) -> str:
     return _not_a_label.sub("", _prefix.sub("", name.strip()).upper())
 
 
-def label_of(name: str) -> Label:
+def label_of(name: str) -> ColumnLabel:
     """A column's label and number."""
     capitals = _prefix.sub("", name.strip()).upper()
     if "_MDP_FIELD_" in capitals or "_SDAT_FIELD_" in capitals:
         found = _published(capitals)
         capitals = (found[1] if found[1].startswith("SALES_") else found[2] or found[1]) if found else capitals
     if (sale := _of_a_sale(capitals)) and sale[3]:
-        return Label(plain(sale[1] + sale[3]), int(sale[2]))
+        return ColumnLabel(plain(sale[1] + sale[3]), int(sale[2]))
     if capitals.endswith("ZIP5"):
-        return Label(plain(capitals.removesuffix("5")))
+        return ColumnLabel(plain(capitals.removesuffix("5")))
     if numbered := _numbered(capitals):
-        return Label(plain(numbered[1]), int(numbered[2]))
-    return Label(plain(capitals))
+        return ColumnLabel(plain(numbered[1]), int(numbered[2]))
+    return ColumnLabel(plain(capitals))
 
 
 def _labels(words: str) -> tuple[str, ...]:
@@ -474,7 +474,7 @@ _now = re.compile(r"(?:TRUE|CURRENT|CURR|CUR)_?(?=[A-Z])(.+)|(.+?)_?(?:CURRENT|C
 """What some write around a label: that it is the true one, or that of today."""
 
 
-def without_marks(name: str) -> Label | None:
+def without_marks(name: str) -> ColumnLabel | None:
     """The label of a column whose name says beside it that it is the one of today; None when none is known."""
     found = _now(_prefix.sub("", name.strip()).upper())
     within = label_of(found[1] or found[2]) if found else None

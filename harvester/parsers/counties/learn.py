@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from harvester.parsers.counties.guesses import guess
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 
 
 class Proposal(NamedTuple):
@@ -19,7 +19,7 @@ class Proposal(NamedTuple):
     sample: str
 
 
-def proposals(pages: Iterable[Rows]) -> list[Proposal]:
+def proposals(pages: Iterable[PageRows]) -> list[Proposal]:
     """Of each label that nobody reads: those with a field first."""
     pages = list(pages)
     known = Counter(field for page in pages for field in set(_fields(page)))
@@ -34,7 +34,7 @@ def proposals(pages: Iterable[Rows]) -> list[Proposal]:
     return sorted(found, key=lambda each: not each.field)
 
 
-def _fields(page: Rows) -> Iterator[str]:
+def _fields(page: PageRows) -> Iterator[str]:
     """Those that any record of a page has."""
     for record in page.records:
         yield from (name for name in record.__struct_fields__ if getattr(record, name) not in (None, "", (), {}))

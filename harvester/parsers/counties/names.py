@@ -65,7 +65,7 @@ _START, _AGENT, _ADDRESS = range(3)
 """What the line above is a part of."""
 
 
-class Line(StrEnum):
+class LineKind(StrEnum):
     """What a line of a cell with owners is."""
 
     NAME = "name"
@@ -75,39 +75,39 @@ class Line(StrEnum):
     """In place of a name."""
 
 
-def line_kinds(lines: Sequence[str], *, with_address: bool = False) -> list[Line]:
+def line_kinds(lines: Sequence[str], *, with_address: bool = False) -> list[LineKind]:
     """What each of these lines is. No line is empty.
 
     The first line is a name unless its form excludes that. A name between an agent and an address is the agent's.
     `with_address`: an address stands below the names, which begins with a house where nothing else tells it.
     """
-    found: list[Line] = []
+    found: list[LineKind] = []
     part = _START
     lines = [line.rstrip(" ,;") for line in lines]
     for line, below in zip(lines, [*lines[1:], ""], strict=False):
         if _is_care_of(line):
-            kind, part = Line.MAILING, _AGENT
+            kind, part = LineKind.MAILING, _AGENT
         elif (
             (_is_box(line) and not _is_company(line))
             or is_city(line)
             or (found and _is_of_address(line, below, within=bool(part)))
         ):
-            kind, part = Line.MAILING, _START if is_city(line) else _ADDRESS
+            kind, part = LineKind.MAILING, _START if is_city(line) else _ADDRESS
         elif len(line) > MAX_LINE or is_notice(line) or _is_number(line):
-            kind = Line.NOTICE
+            kind = LineKind.NOTICE
         elif part == _ADDRESS or (part == _AGENT and (_is_box(below) or is_city(below) or _is_below_name(below))):
-            kind = Line.MAILING
+            kind = LineKind.MAILING
         else:
-            kind, part = Line.NAME, _START
+            kind, part = LineKind.NAME, _START
         found.append(kind)
     for end in (at for at, line in enumerate(lines) if at and (is_city(line) or _is_abroad(line))):
         begin = next((at for at in range(end - 1, -1, -1) if not at or not _may_be_above_city(lines[at])), 0) + 1
         if begin < end:
-            found[begin : end + 1] = [Line.MAILING] * (end + 1 - begin)
-    if with_address and Line.MAILING not in found:
+            found[begin : end + 1] = [LineKind.MAILING] * (end + 1 - begin)
+    if with_address and LineKind.MAILING not in found:
         houses = (at for at, line in enumerate(lines) if at and _is_house(line) and _may_be_above_city(line))
         begin = next(houses, len(lines))
-        found[begin:] = [Line.MAILING] * (len(lines) - begin)
+        found[begin:] = [LineKind.MAILING] * (len(lines) - begin)
     return found
 
 

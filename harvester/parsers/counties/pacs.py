@@ -12,7 +12,16 @@ from lxml.html import HtmlElement
 
 from harvester.exceptions import ParseError
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.html import Form, absolute, form_with, has_class, lines_of, read_page, spread, text_of
+from harvester.parsers.counties.html import (
+    PageForm,
+    absolute,
+    form_with,
+    has_class,
+    lines_of,
+    read_page,
+    spread,
+    text_of,
+)
 from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 from harvester.parsers.counties.synonyms import NONE, Synonyms
@@ -50,7 +59,7 @@ class Hit(NamedTuple):
     address: str
 
 
-class Results(NamedTuple):
+class PacsResults(NamedTuple):
     """A page of what a search has found."""
 
     hits: tuple[Hit, ...] = ()
@@ -70,20 +79,20 @@ def is_search(body: bytes) -> bool:
 
 def read_search(body: bytes, url: str, words: str) -> tuple[str, str]:
     """Where the search form is sent, and what is posted to look for these words. Raises ParseError."""
-    form: Form | None = form_with(read_page(body), FIELDS, url)
+    form: PageForm | None = form_with(read_page(body), FIELDS, url)
     if form is None or _STATE not in dict(form.values):
         raise ParseError(f"there is no search form with {FIELDS[0]} and {_STATE}")
     field = form.first_of(FIELDS)
     return form.action, form.filled({field: words, field.removesuffix("Text"): "Search"})
 
 
-def read_results(body: bytes, url: str) -> Results:
+def read_results(body: bytes, url: str) -> PacsResults:
     """Raises ParseError."""
     page = read_page(body)
     table = next((each for each in page.iter("table") if each.get("id") == _RESULTS), None)
     if table is None:
         if _has_none(page.text_content()):
-            return Results()
+            return PacsResults()
         raise ParseError(f"it has no table {_RESULTS}, and does not say that there is none")
     hits = tuple(_hits(table))
     if not hits:
@@ -92,7 +101,7 @@ def read_results(body: bytes, url: str) -> Results:
     shown = shown_of_all(page.text_content())
     if shown and not next_url and int(shown[2].replace(",", "")) < int(shown[3].replace(",", "")):
         raise ParseError(f"it shows {shown[0]}, and there is no link to the next page")
-    return Results(hits, next_url)
+    return PacsResults(hits, next_url)
 
 
 def read_property(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:

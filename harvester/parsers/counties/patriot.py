@@ -72,17 +72,17 @@ _TOLD = {
 """What the narrative says, by the words that it stands beside."""
 
 
-class Row(NamedTuple):
+class PatriotRow(NamedTuple):
     """A parcel that a search has found."""
 
     account: str
     address: str
 
 
-class Results(NamedTuple):
+class PatriotResults(NamedTuple):
     """A page of what it has found."""
 
-    parcels: list[Row]
+    parcels: list[PatriotRow]
     last: int
     """The last page that this one leads to."""
 
@@ -117,10 +117,10 @@ def read_card(body: bytes, here: Synonyms = NONE) -> ParcelPage | None:
     return ParcelPage(" ".join(lines), 0, sections, id_label=label) if lines and not is_blank else None
 
 
-def read_results(body: bytes) -> Results:
+def read_results(body: bytes) -> PatriotResults:
     """What a search has found. Raises ParseError."""
     page = read_page(body)
-    found: dict[str, Row] = {}
+    found: dict[str, PatriotRow] = {}
     last = 1
     for link in page.iter("a"):
         address = urlsplit(absolute("", link.get("href") or ""))
@@ -128,12 +128,12 @@ def read_results(body: bytes) -> Results:
         if account := asked.get("accountnumber") or asked.get("anum"):
             cell = next(link.iterancestors("td"), None)
             beside = cell.getnext() if cell is not None else None
-            found.setdefault(account, Row(account, "" if beside is None else " ".join(text_of(beside).split())))
+            found.setdefault(account, PatriotRow(account, "" if beside is None else " ".join(text_of(beside).split())))
         else:
             last = max(last, values.whole(asked.get("page")) or 0)
     if not found and not _says_nothing(text_of(page)):
         raise ParseError("it is no answer of a search: it names no parcel, and does not say that there is none")
-    return Results(list(found.values()), last)
+    return PatriotResults(list(found.values()), last)
 
 
 def _sections(page: HtmlElement) -> list[Section]:

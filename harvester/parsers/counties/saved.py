@@ -20,10 +20,10 @@ from harvester.parsers.counties import (
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, read_records
 from harvester.parsers.counties.synonyms import Synonyms
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
 
-_TABLES: Mapping[str, Callable[[bytes, Source, Provenance], Rows]] = {
+_TABLES: Mapping[str, Callable[[bytes, Source, Provenance], PageRows]] = {
     "arcgis": arcgis.parse_page,
     "socrata": lambda body, source, provenance: socrata.parse_page(body, b"", source, provenance),
     "vgsi": lambda body, source, provenance: read_card(vgsi.parse_card(body), source, provenance),
@@ -42,7 +42,7 @@ _PAGES: Mapping[str, Callable[[bytes, str, str, Synonyms], ParcelPage | None]] =
 PLATFORMS = _TABLES.keys() | _PAGES.keys()
 
 
-def read_saved(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> Rows:
+def read_saved(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> PageRows:
     """The records of a page, whose address is that of `provenance`. Raises ParseError and PageFailed.
 
     `asked` is the parcel's number that the page is the answer to; empty: whichever the page shows.
@@ -53,7 +53,7 @@ def read_saved(platform: str, body: bytes, source: Source, provenance: Provenanc
     return found
 
 
-def read_unchecked(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> Rows:
+def read_unchecked(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> PageRows:
     """The same of a page that may lack what the contract of its platform says."""
     source = source._replace(platform=platform)
     if read := _TABLES.get(platform):

@@ -18,12 +18,12 @@ from harvester.exceptions import InvalidRecordError, ParseError
 from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import contract, labels, values
-from harvester.parsers.counties.columns import Column, Source
+from harvester.parsers.counties.columns import CountyColumn, Source
 from harvester.parsers.counties.drift import Signature, beside, signature_of
 from harvester.parsers.counties.guesses import is_of_parts
-from harvester.parsers.counties.labels import Label, label_of
+from harvester.parsers.counties.labels import ColumnLabel, label_of
 from harvester.parsers.counties.synonyms import Synonyms
-from harvester.parsers.counties.table import Rows, UnreadLabel, identity, layout_of
+from harvester.parsers.counties.table import PageRows, UnreadLabel, identity, layout_of
 from harvester.parsers.counties.taxes import bills_of
 
 MOST_LABELS_NAMED = 30
@@ -183,7 +183,7 @@ _PARTS: Mapping[str, str] = {
     **dict.fromkeys(labels.OWNERS, contract.OWNER),
 }
 """Label -> the part of the contract that it says."""
-_UNKNOWN, _PARCEL_ID = Label(""), Label("PARID")
+_UNKNOWN, _PARCEL_ID = ColumnLabel(""), ColumnLabel("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_in_acres = re.compile(r"(?<![^\W\d_])(?:acres?|ac)\.?\s*$", re.IGNORECASE).search
 _OF_OTHERS = r"(?!.*(?:compar|similar|nearby|neighborhood|surrounding|\barea\b))"
@@ -284,7 +284,7 @@ def signature(page: ParcelPage) -> Signature:
     return signature_of(_said(page))
 
 
-def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> Rows:
+def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> PageRows:
     """The records of a parcel. Raises ParseError when the page is not what its platform's contract says."""
     found = read_records(page, source, provenance)
     if not found.rejects:
@@ -292,7 +292,7 @@ def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> Rows
     return found
 
 
-def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
+def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> PageRows:
     """The records of what was staged. Raises ParseError."""
     try:
         return read_records(_decode(raw), source, provenance)
@@ -300,7 +300,7 @@ def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
         raise ParseError(f"it is no staged page of a parcel: {error}") from None
 
 
-def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Rows:
+def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> PageRows:
     """Likewise, however little is known."""
     page = replace(page, sections=_own_sections(page))
     source = source._replace(parcel_id_field=page.id_label)
@@ -315,7 +315,7 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
     unread: dict[str, str] = {}
     left: dict[str, UnreadLabel] = {}
     at_sides = next((record.tax_year for record in found.records if isinstance(record, Assessment)), None)
-    shown: set[Label] = set()
+    shown: set[ColumnLabel] = set()
     for section in page.sections:
         lines = list(_above(section, page))
         if lines:
@@ -323,7 +323,7 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Ro
         pairs = [(label, " ".join(said), _meaning(section, label)) for label, said in section.pairs]
         for row in (*lines, *_repeated(section, pairs, at_sides, page, shown)):
             part = layout_of(tuple(row.columns), source)
-            rows = Rows()
+            rows = PageRows()
             is_transfer = bool(_is_of_sales(section.title))
             part.read(row.cells, raw, provenance, rows, is_transfer=is_transfer)
             wanted = Sale if is_transfer else Assessment
@@ -418,7 +418,7 @@ def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
     return replace(page, sections=[of(section) for section in page.sections])
 
 
-def _note_labels(page: ParcelPage, found: Rows) -> None:
+def _note_labels(page: ParcelPage, found: PageRows) -> None:
     """Notes labels with nothing beside them, and that those of taxes are read elsewhere."""
     for section in page.sections:
         if _is_of_taxes(section.title):
@@ -432,7 +432,7 @@ def _note_labels(page: ParcelPage, found: Rows) -> None:
                 found.empty.setdefault(part, label)
 
 
-def _forget(found: Rows, title: str, shown: Iterable[str]) -> None:
+def _forget(found: PageRows, title: str, shown: Iterable[str]) -> None:
     """Takes labels of a section from those that nobody reads."""
     for label in shown:
         found.unread.pop(f"{title}: {label}", None)
@@ -481,16 +481,16 @@ def _said(page: ParcelPage) -> Iterator[tuple[str, str]]:
 
 
 class _Line(NamedTuple):
-    columns: list[Column]
+    columns: list[CountyColumn]
     cells: dict[str, Any]
 
 
-def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: bytes) -> Rows:
+def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: bytes) -> PageRows:
     """Of the sections with labels at their side: the property, and the values and the sale that they speak of.
 
     The others stay with the property as they are, since of their lines not all need make a record.
     """
-    columns = {page.id_label: Column(page.id_label, meaning=_PARCEL_ID)}
+    columns = {page.id_label: CountyColumn(page.id_label, meaning=_PARCEL_ID)}
     cells: dict[str, Any] = {page.id_label: page.parcel_id}
     sections: dict[str, int] = {}
     """What is made of lines -> the section that these are taken from."""
@@ -500,7 +500,7 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
         for (label, lines), each in zip(section.pairs, beside_it, strict=True):
             meaning = each[2] if each in kept else _UNKNOWN
             if meaning.label in _SIZES and _is_in_acres(" ".join(lines)):
-                meaning = Label("ACRES")
+                meaning = ColumnLabel("ACRES")
             if not lines or (meaning.label in labels.PARCEL_ID and lines == [page.parcel_id]):
                 continue
             is_of_lines = meaning.label in _LINES
@@ -508,7 +508,9 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
                 is_of_lines, meaning = False, _UNKNOWN
             for said in lines if is_of_lines else [" ".join(lines)]:
                 name = _free(f"{section.title}: {label}", cells)
-                columns[name] = Column(name, meaning=Label(meaning.label, len(cells)) if is_of_lines else meaning)
+                columns[name] = CountyColumn(
+                    name, meaning=ColumnLabel(meaning.label, len(cells)) if is_of_lines else meaning
+                )
                 cells[name] = said
         if section.rows:
             cells[_free(section.title, cells)] = [
@@ -516,9 +518,9 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
             ]
     named = any(column.meaning and column.meaning.label in labels.PROPERTY["tax_year"] for column in columns.values())
     if page.tax_year and not named:
-        columns[page.year_label] = Column(page.year_label, meaning=Label("TAXYEAR"))
+        columns[page.year_label] = CountyColumn(page.year_label, meaning=ColumnLabel("TAXYEAR"))
         cells[page.year_label] = str(page.tax_year)
-    found = Rows()
+    found = PageRows()
     layout_of(tuple(columns.values()), source).read(cells, raw, provenance, found)
     return found
 
@@ -551,17 +553,17 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
                 _on_basis(label, bases[number], own) for label, own in zip(section.header, of_header, strict=True)
             ]
         cells: dict[str, Any] = {page.id_label: page.parcel_id}
-        columns = [Column(page.id_label, meaning=_PARCEL_ID)]
+        columns = [CountyColumn(page.id_label, meaning=_PARCEL_ID)]
         said = _without_zeros(
             (*cell, meaning) for cell, meaning in zip(_named_cells(section.header, row), meanings, strict=False)
         )
         for label, value, meaning in said:
             name = f"{section.title}: {label}"
             if name not in cells:
-                columns.append(Column(name, meaning=meaning))
+                columns.append(CountyColumn(name, meaning=meaning))
                 cells[name] = value
         if not has_year and (year := _year_of(section.title, page)):
-            columns.append(Column("year", meaning=Label("TAXYEAR")))
+            columns.append(CountyColumn("year", meaning=ColumnLabel("TAXYEAR")))
             cells["year"] = year
         yield _Line(columns, cells)
         named = next((value for _, value, meaning in said if meaning.label in labels.PROPERTY["tax_year"]), None)
@@ -570,10 +572,10 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
 
 def _repeated(
     section: Section,
-    said: Iterable[tuple[str, str, Label]],
+    said: Iterable[tuple[str, str, ColumnLabel]],
     year: int | None,
     page: ParcelPage,
-    shown: set[Label] | None = None,
+    shown: set[ColumnLabel] | None = None,
 ) -> Iterator[_Line]:
     """Each further amount of what another label says, too: where they differ, neither is taken.
 
@@ -584,14 +586,14 @@ def _repeated(
     for label, value, meaning in said:
         if meaning in known and values.money(value):
             name = f"{section.title}: {label}"
-            of_year = [Column("year", meaning=Label("TAXYEAR"))] if year else []
-            columns = [Column(page.id_label, meaning=_PARCEL_ID), Column(name, meaning=meaning), *of_year]
+            of_year = [CountyColumn("year", meaning=ColumnLabel("TAXYEAR"))] if year else []
+            columns = [CountyColumn(page.id_label, meaning=_PARCEL_ID), CountyColumn(name, meaning=meaning), *of_year]
             yield _Line(columns, {page.id_label: page.parcel_id, name: value, "year": str(year or "")})
         elif meaning.label in _VALUES:
             known.add(meaning)
 
 
-def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) -> Iterator[_Line]:
+def _parts_below(section: Section, meanings: Sequence[ColumnLabel], page: ParcelPage) -> Iterator[_Line]:
     """The values of land and of buildings as one line, where they stand in rows above their total.
 
     Of several rows with amounts of one part none is its value, and below several totals nobody knows whose part it is.
@@ -599,7 +601,7 @@ def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) 
     if sum(bool(_is_total(row[0])) for row in section.rows) != 1:
         return
     cells: dict[str, Any] = {page.id_label: page.parcel_id}
-    columns = [Column(page.id_label, meaning=_PARCEL_ID)]
+    columns = [CountyColumn(page.id_label, meaning=_PARCEL_ID)]
     for part, known in (("LANDVALUE", _OF_LAND), ("IMPROVEMENTVALUE", _OF_BUILDINGS)):
         rows = [row for row in section.rows if _TOTALS.get(labels.plain(row[0])) == part]
         rows = [row for row in rows if any(map(values.money, row[1:]))] or rows[:1]
@@ -607,16 +609,16 @@ def _parts_below(section: Section, meanings: Sequence[Label], page: ParcelPage) 
             for (label, value), meaning in zip(_named_cells(section.header, row), meanings, strict=False):
                 name = f"{section.title}: {label}, {row[0]}"
                 if meaning.label in known and name not in cells:
-                    columns.append(Column(name, meaning=Label(known[meaning.label])))
+                    columns.append(CountyColumn(name, meaning=ColumnLabel(known[meaning.label])))
                     cells[name] = value
     if len(columns) > 1:
         if year := _year_of(section.title, page):
-            columns.append(Column("year", meaning=Label("TAXYEAR")))
+            columns.append(CountyColumn("year", meaning=ColumnLabel("TAXYEAR")))
             cells["year"] = year
         yield _Line(columns, cells)
 
 
-def _without_zeros(said: Iterable[tuple[str, str, Label]]) -> list[tuple[str, str, Label]]:
+def _without_zeros(said: Iterable[tuple[str, str, ColumnLabel]]) -> list[tuple[str, str, ColumnLabel]]:
     """What labels say, without a 0 where another label says the same part of the value.
 
     Dwellings are what is improved beside buildings, where no further label has an amount of some.
@@ -633,31 +635,31 @@ def _without_zeros(said: Iterable[tuple[str, str, Label]]) -> list[tuple[str, st
     return [each for each in said if each[2] not in known or values.money(each[1]) != 0]
 
 
-def _is_dwelling(said: tuple[str, str, Label]) -> bool:
+def _is_dwelling(said: tuple[str, str, ColumnLabel]) -> bool:
     return said[2].label in _VALUES and "dwelling" in said[0].lower()
 
 
-def _is_sum(section: Section, meanings: Sequence[Label]) -> bool:
+def _is_sum(section: Section, meanings: Sequence[ColumnLabel]) -> bool:
     """True for values with a total beside their parts, in a section that is not about a part of the parcel."""
     named = zip(section.header, meanings, strict=True)
     has_total = any(labels.plain(label).startswith("TOTAL") and meaning.label in _VALUES for label, meaning in named)
     return has_total and not is_of_parts(section.title)
 
 
-def _years_of(row: Sequence[str], meanings: Sequence[Label]) -> Iterator[str]:
+def _years_of(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> Iterator[str]:
     """Yields what stands where a row should have its year."""
     for text, meaning in zip(row, meanings, strict=False):
         if meaning.label in labels.PROPERTY["tax_year"] and text.strip():
             yield text.strip()
 
 
-def _summed_up(section: Section, meanings: Sequence[Label]) -> set[str]:
+def _summed_up(section: Section, meanings: Sequence[ColumnLabel]) -> set[str]:
     """The years of which one row is a total of the others."""
     totals = [row for row in section.rows if any(map(_is_total, row))]
     return {year for row in totals for year in _years_of(row, meanings)}
 
 
-def _is_note(row: Sequence[str], meanings: Sequence[Label]) -> bool:
+def _is_note(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> bool:
     """True for a row of a table of sales that says no more than that there are none, where a date or a price stands."""
     shown = [(text, meaning) for text, meaning in zip(row, meanings, strict=False) if text.strip()]
     return len(shown) == 1 and shown[0][1].label in _OF_TIME_OR_PRICE and not any(map(str.isdigit, shown[0][0]))
@@ -683,13 +685,13 @@ def _bases_of(section: Section) -> list[Mapping[str, str]]:
     return []
 
 
-def _on_basis(label: str, meant: Mapping[str, str], own: Label) -> Label:
+def _on_basis(label: str, meant: Mapping[str, str], own: ColumnLabel) -> ColumnLabel:
     """What a label above a row of one basis means there."""
     of_part = meant.get(labels.plain(label))
-    return Label(of_part) if of_part else own if own.label not in _VALUES else _UNKNOWN
+    return ColumnLabel(of_part) if of_part else own if own.label not in _VALUES else _UNKNOWN
 
 
-def _is_sum_of_years(row: Sequence[str], meanings: Sequence[Label]) -> bool:
+def _is_sum_of_years(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> bool:
     """True for a row of a table with years that has something else where its year should stand, as `Total`."""
     shown = [*_years_of(row, meanings)]
     return bool(shown) and not any(map(_year, shown))
@@ -712,31 +714,31 @@ def _free(name: str, cells: Mapping[str, Any]) -> str:
     return unique
 
 
-def _meaning(section: Section, label: str) -> Label:
+def _meaning(section: Section, label: str) -> ColumnLabel:
     """What a label says in this section. Empty: that is not known."""
-    return Label(section.means[label]) if label in section.means else _meaning_below(section.title, label)
+    return ColumnLabel(section.means[label]) if label in section.means else _meaning_below(section.title, label)
 
 
 @lru_cache(maxsize=4096)
-def _meaning_below(title: str, label: str) -> Label:
+def _meaning_below(title: str, label: str) -> ColumnLabel:
     """The same of its words alone: most pages of a site have the same."""
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
     if (building := found.label.replace("DWELLING", "BUILDING")) in _VALUES:
-        found = Label(building, found.number)
+        found = ColumnLabel(building, found.number)
     if found.label in _VALUES and is_of_parts(title) and not _is_value_section(title):
-        return Label(f"{labels.plain(title)}{found.label}", found.number)
+        return ColumnLabel(f"{labels.plain(title)}{found.label}", found.number)
     for words, meant in _MEANINGS:
         if words.search(title):
             exact = labels.plain(label.replace(".", " "))
             if exact in meant:
-                return Label(meant[exact])
+                return ColumnLabel(meant[exact])
             if found.label in meant:
-                return Label(meant[found.label], found.number)
+                return ColumnLabel(meant[found.label], found.number)
             break
     if found.label in _GENERIC:
-        return Label(f"{labels.plain(title)}{found.label}", found.number)
+        return ColumnLabel(f"{labels.plain(title)}{found.label}", found.number)
     if _is_of_taxes(title) and not _is_read_of_taxes(found.label):
-        return Label(f"{labels.plain(title)}{found.label}", found.number)
+        return ColumnLabel(f"{labels.plain(title)}{found.label}", found.number)
     return found
 
 

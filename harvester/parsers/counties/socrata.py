@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.parsers.counties import contract
-from harvester.parsers.counties.columns import Column, Source
+from harvester.parsers.counties.columns import CountyColumn, Source
 from harvester.parsers.counties.encoding import read_json
-from harvester.parsers.counties.table import Layout, Rows, checked_count
+from harvester.parsers.counties.table import Layout, PageRows, checked_count
 from harvester.parsers.counties.values import MOST_DIGITS
 
 _NUMBERS = frozenset({"number", "money", "double", "percent"})
@@ -44,14 +44,16 @@ _encode = msgspec.json.encode
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def parse_dataset(body: bytes) -> tuple[Column, ...]:
+def parse_dataset(body: bytes) -> tuple[CountyColumn, ...]:
     """The columns of a dataset, from /api/views/<id>.json. Raises ParseError."""
     try:
         said = read_json(_dataset, body)
     except _UNREADABLE as error:
         raise ParseError(f"it is no dataset: {error}") from None
     return tuple(
-        Column(each.field_name, each.name, is_number=each.type in _NUMBERS) for each in said.columns if each.field_name
+        CountyColumn(each.field_name, each.name, is_number=each.type in _NUMBERS)
+        for each in said.columns
+        if each.field_name
     )
 
 
@@ -67,7 +69,7 @@ def parse_count(body: bytes) -> int:
     return checked_count(int(values[0]))
 
 
-def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance, types: bytes = b"") -> Rows:
+def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance, types: bytes = b"") -> PageRows:
     """The records of a page of rows.
 
     A row lacks columns that have no value in it; `described`, the header X-SODA2-Fields, names all, and `types`, the
@@ -86,7 +88,7 @@ def parse_page(body: bytes, described: bytes, source: Source, provenance: Proven
     return _read(rows, every, source, provenance, names_all=bool(names), kinds=kinds)
 
 
-def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> Rows:
+def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> PageRows:
     """The records that a staged line was written for. Raises ParseError."""
     try:
         said = _staged(raw)
@@ -104,12 +106,12 @@ def _read(
     *,
     names_all: bool = False,
     kinds: Mapping[str, str] = {},
-) -> Rows:
-    found = Rows()
+) -> PageRows:
+    found = PageRows()
     columns = [name for name in dict.fromkeys(names) if not name.startswith(":")]  # those of the system
     if not columns:
         return found
-    layout = Layout([Column(name, kind=kinds.get(name, "")) for name in columns], source)
+    layout = Layout([CountyColumn(name, kind=kinds.get(name, "")) for name in columns], source)
     found.columns = layout.shown([row for _, row in rows], names_all=names_all)
     begin = b'{"columns":%b,"rows":[' % _encode(columns)
     for raw, row in rows:

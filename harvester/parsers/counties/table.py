@@ -14,9 +14,9 @@ from harvester.items import Provenance, Reject
 from harvester.items.property import UNDATED, Assessment, CountyRecord, Property, Sale, normalized
 from harvester.parsers.counties import values
 from harvester.parsers.counties.addresses import as_box, ends_with_place, parts_of, why_no_place
-from harvester.parsers.counties.columns import Column, Roles, Source
+from harvester.parsers.counties.columns import CountyColumn, Roles, Source
 from harvester.parsers.counties.drift import Columns
-from harvester.parsers.counties.names import Line, agents_only, care_of, is_city, is_notice, line_kinds
+from harvester.parsers.counties.names import LineKind, agents_only, care_of, is_city, is_notice, line_kinds
 from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
@@ -40,7 +40,7 @@ class UnreadLabel(NamedTuple):
     """One of its values."""
 
 
-class Rows(Struct):
+class PageRows(Struct):
     """What a page holds."""
 
     records: list[CountyRecord] = []
@@ -82,7 +82,7 @@ def _labelled(others: Mapping[str, Any], heading: str = "") -> Iterator[tuple[st
 
 
 @lru_cache(maxsize=256)
-def layout_of(columns: tuple[Column, ...], source: Source) -> "Layout":
+def layout_of(columns: tuple[CountyColumn, ...], source: Source) -> "Layout":
     """That of these columns: most pages of a site have the same. Raises ParseError as Layout does."""
     return Layout(columns, source)
 
@@ -102,7 +102,7 @@ class Layout(Roles):
         return {field: names[0] for field, names in columns.items() if names}
 
     @property
-    def id_columns(self) -> list[Column]:
+    def id_columns(self) -> list[CountyColumn]:
         """Those that make the parcel's number."""
         return [self._columns[name] for name in self.of_parcel_id]
 
@@ -120,7 +120,7 @@ class Layout(Roles):
         parts = [values.text(row.get(name)) for name in self.of_parcel_id]
         return None if None in parts else " ".join(filter(None, parts))
 
-    def read(self, row: Row, raw: bytes, provenance: Provenance, into: Rows, *, is_transfer: bool = False) -> None:
+    def read(self, row: Row, raw: bytes, provenance: Provenance, into: PageRows, *, is_transfer: bool = False) -> None:
         """Adds what a row says. `is_transfer`: it is one of a table of sales."""
         into.number += 1
         parcel_id = self.parcel_id(row)
@@ -325,7 +325,7 @@ class _UnreadColumn(Exception):
 class _Reading:
     """A row, and which of its columns were read."""
 
-    def __init__(self, row: Row, columns: Mapping[str, Column], used: set[str]) -> None:
+    def __init__(self, row: Row, columns: Mapping[str, CountyColumn], used: set[str]) -> None:
         self._row = row
         self._columns = columns
         self._used = used
@@ -475,12 +475,12 @@ def _owners(
 
     A notice in place of a name is added to `unread`.
     """
-    by_kind: dict[Line, list[tuple[str, str]]] = {kind: [] for kind in Line}
+    by_kind: dict[LineKind, list[tuple[str, str]]] = {kind: [] for kind in LineKind}
     for line, kind in zip(shown, line_kinds([text for text, _ in shown]), strict=True):
         by_kind[kind].append(line)
-    if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
-        unread["owner_names"] = f"{by_kind[Line.NOTICE][0][0][: values.MAX_SHOWN]}: it is no name"
-    return by_kind[Line.NAME], by_kind[Line.MAILING]
+    if by_kind[LineKind.NOTICE] and not by_kind[LineKind.NAME]:
+        unread["owner_names"] = f"{by_kind[LineKind.NOTICE][0][0][: values.MAX_SHOWN]}: it is no name"
+    return by_kind[LineKind.NAME], by_kind[LineKind.MAILING]
 
 
 def _first_address(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ from harvester.items.property import UNDATED, Assessment, Property, Sale
 from harvester.parsers.counties import contract, labels, values
 from harvester.parsers.counties.addresses import parts_of, why_no_place
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.names import Line, line_kinds
+from harvester.parsers.counties.names import LineKind, line_kinds
 from harvester.parsers.counties.pages import Grid, Labelled
-from harvester.parsers.counties.table import CURRENCY, Rows, identity, is_sale, transfer_of
+from harvester.parsers.counties.table import CURRENCY, PageRows, identity, is_sale, transfer_of
 from harvester.parsers.counties.vgsi import ALIKE, HEADING, NAMES, SALES, VALUES, Card, encode, is_pid
 
 _book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch
@@ -35,7 +35,7 @@ _SALE_COLUMNS: Mapping[str, tuple[str, ...]] = {"grantee": ("OWNER", *labels.SAL
 }
 
 
-def records_of(card: Card, source: Source, provenance: Provenance) -> Rows:
+def records_of(card: Card, source: Source, provenance: Provenance) -> PageRows:
     """The records of a card. Raises ParseError as `read_card` does, and when it is not what the contract says."""
     found = read_card(card, source, provenance)
     if not found.rejects:
@@ -43,7 +43,7 @@ def records_of(card: Card, source: Source, provenance: Provenance) -> Rows:
     return found
 
 
-def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
+def read_card(card: Card, source: Source, provenance: Provenance) -> PageRows:
     """The records of a card, or of a part of one that was staged.
 
     Raises ParseError when a grid has no column of the year, or of who bought.
@@ -51,7 +51,7 @@ def read_card(card: Card, source: Source, provenance: Provenance) -> Rows:
     pid = card.named("pid")
     if not pid or not is_pid(pid.text):
         raise ParseError(f"{pid.text if pid else ''!r} is no number of a parcel (PID)")
-    found = Rows(number=1, parcel_ids={pid.text})
+    found = PageRows(number=1, parcel_ids={pid.text})
     of = {**identity(source, pid.text), "provenance": provenance}
     try:
         reading = _Reading(card)
@@ -157,12 +157,12 @@ def _property(reading: _Reading, of: Mapping[str, Any], newest: int) -> Property
 def _names(owners: Sequence[Labelled], unread: dict[str, str]) -> tuple[list[str], list[str]]:
     """Names of owners, and agents and addresses between them. A notice in place of names is added to `unread`."""
     lines = [line for field in owners for line in field.lines]
-    by_kind: dict[Line, list[str]] = {kind: [] for kind in Line}
+    by_kind: dict[LineKind, list[str]] = {kind: [] for kind in LineKind}
     for line, kind in zip(lines, line_kinds(lines), strict=True):
         by_kind[kind].append(line)
-    if by_kind[Line.NOTICE] and not by_kind[Line.NAME]:
-        unread["owner_names"] = f"{by_kind[Line.NOTICE][0][: values.MAX_SHOWN]}: it is no name"
-    return by_kind[Line.NAME], by_kind[Line.MAILING]
+    if by_kind[LineKind.NOTICE] and not by_kind[LineKind.NAME]:
+        unread["owner_names"] = f"{by_kind[LineKind.NOTICE][0][: values.MAX_SHOWN]}: it is no name"
+    return by_kind[LineKind.NAME], by_kind[LineKind.MAILING]
 
 
 def _read(read: Callable[[Any], Any], shown: str, field: str, unread: dict[str, str]) -> Any:

@@ -9,7 +9,17 @@ from urllib.parse import urljoin
 
 from harvester.items import Record
 from harvester.items.trend import Trend
-from harvester.parsers.hashtags.parts import Look, Read, Row, each, needed, number_of, object_of, rows_of, trend
+from harvester.parsers.hashtags.rows import (
+    ParsedTrends,
+    Row,
+    VisitContext,
+    each,
+    needed,
+    number_of,
+    object_of,
+    rows_of,
+    trend,
+)
 from harvester.parsers.json_values import date_time, string
 
 SOURCE, PERIOD, ALL = "bluesky", "1d", "all"
@@ -27,13 +37,13 @@ class Hits(NamedTuple):
     total: int | None
 
 
-def parse_trends(body: bytes, look: Look) -> Read:
+def parse_trends(body: bytes, look: VisitContext) -> ParsedTrends:
     """getTrends: topics in their order."""
     rows = rows_of(body, "trends")
     return each(rows, look.provenance, Trend, lambda row, raw, number: trends_of(row, raw, number, look))
 
 
-def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Record]:
+def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
     """Of one topic, of the hits of a search, or of a count. Raises what is in parts.BAD."""
     if "topic" in row:
         name, volume = string(row, "displayName") or needed(row, "topic"), number_of(row.get("postCount"))

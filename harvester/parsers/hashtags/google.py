@@ -10,14 +10,14 @@ from lxml import etree
 from harvester.exceptions import ParseError
 from harvester.items import Record
 from harvester.items.trend import Trend
-from harvester.parsers.hashtags.parts import Look, Read, Row, each, needed, trend, volume_of, web, webs
+from harvester.parsers.hashtags.rows import ParsedTrends, Row, VisitContext, each, needed, trend, volume_of, web, webs
 from harvester.parsers.json_values import string
 
 SOURCE, PERIOD = "google", "1d"
 _HT = "{https://trends.google.com/trending/rss}"
 
 
-def parse_rss(body: bytes, look: Look) -> Read:
+def parse_rss(body: bytes, look: VisitContext) -> ParsedTrends:
     """The trends in their order, with articles about them. Raises ParseError when the answer is no such feed."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
@@ -40,7 +40,7 @@ def _name(element: etree._Element) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else "comment"
 
 
-def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Record]:
+def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
     """Of an item of the feed as JSON. Raises what is in parts.BAD."""
     volume, news = string(row, "approx_traffic"), row.get("news")
     articles = [string(each, "news_item_url") for each in news] if isinstance(news, list) else []

@@ -5,10 +5,10 @@ from typing import Any
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.trend import Hashtag, TaggedPost, normal_tag
-from harvester.parsers.hashtags.parts import (
-    Look,
-    Read,
+from harvester.parsers.hashtags.rows import (
+    ParsedTrends,
     Row,
+    VisitContext,
     each,
     hashtag,
     needed,
@@ -25,7 +25,7 @@ SOURCE = "instagram"
 FIELDS = "id,caption,media_type,media_url,permalink,timestamp,like_count,comments_count"
 
 
-def parse_search(body: bytes, look: Look, tag: str) -> Hashtag:
+def parse_search(body: bytes, look: VisitContext, tag: str) -> Hashtag:
     """ig_hashtag_search: the hashtag with its id. Raises ParseError."""
     rows = rows_of(body, "data")
     if not rows:
@@ -34,12 +34,12 @@ def parse_search(body: bytes, look: Look, tag: str) -> Hashtag:
     return hashtag_of(object_of(raw), raw, look, tag)
 
 
-def hashtag_of(row: Row, raw: bytes, look: Look, tag: str) -> Hashtag:
+def hashtag_of(row: Row, raw: bytes, look: VisitContext, tag: str) -> Hashtag:
     """Of the one row of an answer, which does not say the tag again."""
     return hashtag(look, tag, raw, id=needed(row, "id"))
 
 
-def parse_media(body: bytes, provenance: Provenance) -> Read:
+def parse_media(body: bytes, provenance: Provenance) -> ParsedTrends:
     """top_media, recent_media: posts and films."""
     return each(rows_of(body, "data"), provenance, TaggedPost, lambda row, raw, _: [post_of(row, raw, provenance)])
 

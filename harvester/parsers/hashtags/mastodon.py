@@ -9,10 +9,10 @@ from w3lib.html import remove_tags
 
 from harvester.items import Provenance, Record
 from harvester.items.trend import DayOfUse, TaggedPost, Trend, normal_tag
-from harvester.parsers.hashtags.parts import (
-    Look,
-    Read,
+from harvester.parsers.hashtags.rows import (
+    ParsedTrends,
     Row,
+    VisitContext,
     each,
     epoch,
     hashtag,
@@ -31,21 +31,21 @@ _no_bot = re.compile(r"#nobot\b", re.IGNORECASE).search
 _line_ends = re.compile(r"<br\s*/?>|</p>\s*(?=<p\b)", re.IGNORECASE)
 
 
-class Timeline(NamedTuple):
+class TagTimeline(NamedTuple):
     """A page of a tag's timeline."""
 
-    read: Read
+    read: ParsedTrends
     left_out: int
     """Posts of authors who do not want to be found or read by programs."""
 
 
-def parse_trends(body: bytes, look: Look) -> Read:
+def parse_trends(body: bytes, look: VisitContext) -> ParsedTrends:
     """/api/v1/trends/tags: each tag as trend and as hashtag. Numbers come as texts."""
     rows = rows_of(body)
     return each(rows, look.provenance, Trend, lambda row, raw, number: trends_of(row, raw, number, look))
 
 
-def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Record]:
+def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
     """Of one tag. Its volume is that of the latest day."""
     name, days = needed(row, "name"), row.get("history")
     history = [_day(each) for each in days if isinstance(each, dict)] if isinstance(days, list) else []
@@ -70,7 +70,7 @@ def _day(told: Row) -> DayOfUse | None:
     return None if day is None or uses is None else DayOfUse(day, uses, number_of(told.get("accounts")))
 
 
-def parse_timeline(body: bytes, provenance: Provenance, *, honour_opt_outs: bool) -> Timeline:
+def parse_timeline(body: bytes, provenance: Provenance, *, honour_opt_outs: bool) -> TagTimeline:
     """/api/v1/timelines/tag/...: its posts, without those of authors who refuse, if that is to be honoured."""
     left_out = 0
 
@@ -81,7 +81,7 @@ def parse_timeline(body: bytes, provenance: Provenance, *, honour_opt_outs: bool
         else:
             yield post_of(row, raw, provenance)
 
-    return Timeline(each(rows_of(body), provenance, TaggedPost, build), left_out)
+    return TagTimeline(each(rows_of(body), provenance, TaggedPost, build), left_out)
 
 
 def refuses(row: Row) -> bool:

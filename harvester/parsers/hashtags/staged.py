@@ -14,7 +14,7 @@ from harvester.items import Provenance, Record
 from harvester.items.trend import Hashtag, TaggedPost, Trend
 from harvester.parsers.bluesky.staged import read_staged as bluesky_staged
 from harvester.parsers.hashtags import bluesky, google, instagram, mastodon, tiktok, youtube
-from harvester.parsers.hashtags.parts import Look, Row, object_of
+from harvester.parsers.hashtags.rows import Row, VisitContext, object_of
 from harvester.parsers.json_values import dictionary
 
 _is_key = re.compile(r"(?P<source>\S+) (?P<region>\S+) (?P<period>\S+) (?P<at>\S+Z) (?P<tag>.+)", re.DOTALL).fullmatch
@@ -26,7 +26,7 @@ def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Reco
     if kind == TaggedPost.KIND:
         return _POSTS[source](row, raw, provenance)
     if kind == Hashtag.KIND:
-        look, rank = Look(source, "-", "-", provenance.fetched_at, provenance), None
+        look, rank = VisitContext(source, "-", "-", provenance.fetched_at, provenance), None
         if source == instagram.SOURCE:
             asked = parse_qs(urlsplit(provenance.url).query).get("q", [key.partition(" ")[2]])[0]
             return instagram.hashtag_of(row, raw, look, asked)
@@ -49,7 +49,7 @@ def author_of(raw: Any) -> str | None:
 _POSTS: dict[str, Callable[[Row, bytes, Provenance], Record]] = {
     each.SOURCE: each.post_of for each in (instagram, mastodon, youtube)
 }
-_TRENDS: dict[str, Callable[[Row, bytes, int | None, Look], Iterable[Record]]] = {
+_TRENDS: dict[str, Callable[[Row, bytes, int | None, VisitContext], Iterable[Record]]] = {
     each.SOURCE: each.trends_of for each in (bluesky, google, mastodon, tiktok, youtube)
 } | {bluesky.COUNTED: bluesky.trends_of}
 
@@ -58,9 +58,9 @@ class _Ranked(Struct):
     row: Raw
 
 
-def _look(key: str, provenance: Provenance) -> Look:
+def _look(key: str, provenance: Provenance) -> VisitContext:
     found = _is_key(key)
     if not found:
         raise InvalidRecordError(f"{Trend.KIND}: {key!r} is no key of one")
     at = datetime.strptime(found["at"], "%Y-%m-%dT%H:%MZ").replace(tzinfo=UTC)
-    return Look(found["source"], found["region"], found["period"], at, provenance)
+    return VisitContext(found["source"], found["region"], found["period"], at, provenance)

@@ -13,10 +13,10 @@ import msgspec
 from harvester.exceptions import ParseError
 from harvester.items import Record
 from harvester.items.trend import Trend
-from harvester.parsers.hashtags.parts import (
-    Look,
-    Read,
+from harvester.parsers.hashtags.rows import (
+    ParsedTrends,
     Row,
+    VisitContext,
     each,
     epoch,
     hashtag,
@@ -35,10 +35,10 @@ _data = re.compile(rb'<script id="__NEXT_DATA__"[^>]*>(.*?)</script>', re.DOTALL
 _PAGE_URL = "https://www.tiktok.com/tag/"
 
 
-class Answer(NamedTuple):
+class TiktokPage(NamedTuple):
     """One page of the list."""
 
-    read: Read
+    read: ParsedTrends
     code: int
     """0: it is one."""
     said: str
@@ -46,20 +46,20 @@ class Answer(NamedTuple):
     has_more: bool
 
 
-def parse_list(body: bytes, look: Look) -> Answer:
+def parse_list(body: bytes, look: VisitContext) -> TiktokPage:
     """/popular_trend/hashtag/list: the hashtags of a page. Raises ParseError."""
     answer = object_of(body)
     code = answer.get("code")
     if type(code) is not int:
         raise ParseError("the answer has no code")
     if code:
-        return Answer(Read([], [], 0), code, string(answer, "msg") or "", has_more=False)
+        return TiktokPage(ParsedTrends([], [], 0), code, string(answer, "msg") or "", has_more=False)
     pages = dictionary(dictionary(answer, "data"), "pagination") or {}
     read = each(rows_of(body, "data", "list"), look.provenance, Trend, _build(look))
-    return Answer(read, 0, "", pages.get("has_more") is True)
+    return TiktokPage(read, 0, "", pages.get("has_more") is True)
 
 
-def parse_page(body: bytes, look: Look) -> Read:
+def parse_page(body: bytes, look: VisitContext) -> ParsedTrends:
     """The same from the data that a page holds for its own script; without any, no rows."""
     found = _data(body)
     rows = [msgspec.Raw(msgspec.json.encode(row)) for row in _rows_in(found[1])] if found else []
@@ -77,14 +77,14 @@ def _rows_in(data: bytes) -> Iterator[Any]:
                 yield from rows
 
 
-def _build(look: Look) -> Any:
+def _build(look: VisitContext) -> Any:
     def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
         return trends_of(row, raw, number_of(row.get("rank")) or number, look)
 
     return build
 
 
-def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Record]:
+def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
     """Of one hashtag, by either way to name its fields. Raises what is in parts.BAD."""
     told = {re.sub("(?<=[a-z])[A-Z]", lambda letter: "_" + letter[0].lower(), name): row[name] for name in row}
     name, posts = needed(told, "hashtag_name"), number_of(told.get("publish_cnt"))

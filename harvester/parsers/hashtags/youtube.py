@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from harvester.items import Provenance, Record
 from harvester.items.trend import TaggedPost, normal_tag
-from harvester.parsers.hashtags.parts import (
-    Look,
-    Read,
+from harvester.parsers.hashtags.rows import (
+    ParsedTrends,
     Row,
+    VisitContext,
     each,
     needed,
     number_of,
@@ -26,7 +26,7 @@ SOURCE, PERIOD, ALL = "youtube", "1d", "all"
 _WATCH = "https://www.youtube.com/watch?v="
 
 
-class Rest(NamedTuple):
+class AnswerExtras(NamedTuple):
     """What an answer says beside its videos."""
 
     next_page: str
@@ -35,7 +35,7 @@ class Rest(NamedTuple):
     """Of all pages, about."""
 
 
-def parse_popular(body: bytes, look: Look, first: int) -> Read:
+def parse_popular(body: bytes, look: VisitContext, first: int) -> ParsedTrends:
     """videos.list?chart=mostPopular: each video as trend and as post. `first`: rank of the first."""
 
     def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
@@ -45,7 +45,7 @@ def parse_popular(body: bytes, look: Look, first: int) -> Read:
     return each(rows_of(body, "items"), look.provenance, TaggedPost, build, first)
 
 
-def parse_found(body: bytes, provenance: Provenance) -> Read:
+def parse_found(body: bytes, provenance: Provenance) -> ParsedTrends:
     """search.list: videos as posts. What it finds beside videos is left out."""
 
     def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
@@ -55,15 +55,15 @@ def parse_found(body: bytes, provenance: Provenance) -> Read:
     return each(rows_of(body, "items"), provenance, TaggedPost, build)
 
 
-def rest_of(body: bytes) -> Rest:
+def rest_of(body: bytes) -> AnswerExtras:
     """Of an answer. Raises ParseError."""
     answer = object_of(body)
-    return Rest(
+    return AnswerExtras(
         string(answer, "nextPageToken") or "", number_of((dictionary(answer, "pageInfo") or {}).get("totalResults"))
     )
 
 
-def trends_of(row: Row, raw: bytes, rank: int | None, look: Look) -> Iterable[Record]:
+def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
     """Of a video, whose id stands in place of a tag; or of a tag whose results were counted."""
     if "tag" in row:
         posts = number_of(row.get("posts"))

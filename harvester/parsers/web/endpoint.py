@@ -19,7 +19,7 @@ MAX_ROWS = 100_000
 """Of one answer."""
 
 
-class Wanted(NamedTuple):
+class EndpointDeclaration(NamedTuple):
     """What is declared of an endpoint, as far as it is about its answers."""
 
     rows: str = ""
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
     """Where the number of all rows is; empty: the answer does not hold it."""
 
 
-class Row(NamedTuple):
+class EndpointRow(NamedTuple):
     """A row of an answer."""
 
     text: bytes
@@ -44,12 +44,12 @@ class Row(NamedTuple):
     """Why it cannot be used; empty when it can."""
 
 
-class Page(NamedTuple):
+class RowsPage(NamedTuple):
     """The rows of an answer."""
 
     answer: str
     """Another one for each other list of rows."""
-    rows: list[Row]
+    rows: list[EndpointRow]
     shape: parse.Shape
     """Of those that can be used."""
     next: str | int | float | None
@@ -65,7 +65,7 @@ class Whole(NamedTuple):
     shape: parse.Shape
 
 
-def read_whole(body: bytes, content_type: str, wanted: Wanted) -> Whole:
+def read_whole(body: bytes, content_type: str, wanted: EndpointDeclaration) -> Whole:
     """Raises ParseError when it is no JSON, or does not fit the schema."""
     document = read_json(body, content_type)
     value = parse.at(wanted.pick, document) if wanted.pick else document
@@ -74,7 +74,7 @@ def read_whole(body: bytes, content_type: str, wanted: Wanted) -> Whole:
     return Whole(msgspec.json.encode(value), canonical(value), parse.shape_of([value]))
 
 
-def read_rows(body: bytes, content_type: str, wanted: Wanted, known: str) -> Page:
+def read_rows(body: bytes, content_type: str, wanted: EndpointDeclaration, known: str) -> RowsPage:
     """Returns the rows; none of them when `known` is the answer's digest, and its rows are not on several pages.
 
     Raises ParseError when there is no list of rows, or none that can be used; PageFailed for too many rows.
@@ -88,20 +88,20 @@ def read_rows(body: bytes, content_type: str, wanted: Wanted, known: str) -> Pag
     leads_to, total = _next(wanted.next, document), parse.at(wanted.total, document) if wanted.total else None
     total = total if type(total) is int else None
     if known == answer:
-        return Page(answer, [], {}, leads_to, total)
+        return RowsPage(answer, [], {}, leads_to, total)
     found = _apart([_row(row, wanted) for row in rows])
     fits = [row for row, read in zip(rows, found, strict=True) if not read.problem]
     if rows and not fits:
         raise ParseError(f"none of the {len(rows):,} rows is as it should be: {found[-1].problem}")
-    return Page(answer, found, parse.shape_of(fits), leads_to, total)
+    return RowsPage(answer, found, parse.shape_of(fits), leads_to, total)
 
 
-def _row(row: Any, wanted: Wanted) -> Row:
+def _row(row: Any, wanted: EndpointDeclaration) -> EndpointRow:
     raw = canonical(row)
     version = digest(raw.decode())
     if problem := _misfit(row, wanted.schema) or parse.lack_of(row, wanted.key):
-        return Row(raw, version, problem=problem)
-    return Row(msgspec.json.encode(row), version, parse.key_of(row, wanted.key))
+        return EndpointRow(raw, version, problem=problem)
+    return EndpointRow(msgspec.json.encode(row), version, parse.key_of(row, wanted.key))
 
 
 def _misfit(value: Any, schema: Mapping[str, Any] | None) -> str:
@@ -112,13 +112,15 @@ def _misfit(value: Any, schema: Mapping[str, Any] | None) -> str:
     return problem_of(value, schema)
 
 
-def _apart(rows: list[Row]) -> list[Row]:
+def _apart(rows: list[EndpointRow]) -> list[EndpointRow]:
     """Of rows that share a key and are not the same, the first is the newest; the others would take its place."""
     first: dict[str, str] = {}
-    found: list[Row] = []
+    found: list[EndpointRow] = []
     for row in rows:
         if row.key and first.setdefault(row.key, row.version) != row.version:
-            row = Row(row.text, row.version, problem=f"another row of this answer has its key, {row.key[:100]!r}")
+            row = EndpointRow(
+                row.text, row.version, problem=f"another row of this answer has its key, {row.key[:100]!r}"
+            )
         found.append(row)
     return found
 

@@ -34,7 +34,7 @@ _root = re.compile(rb"<(?:\w+:)?(html|rss|feed|rdf|urlset|sitemapindex)\b").sear
 _is_sitemap = re.compile(rb"^https?://|<(?:\w+:)?(?:urlset|sitemapindex)\b").search
 
 
-class Read(NamedTuple):
+class ParsedFeed(NamedTuple):
     """What a feed holds."""
 
     feed: Feed
@@ -52,7 +52,9 @@ class Read(NamedTuple):
     """Why these are not all entries that the file should have; empty when they are."""
 
 
-def parse_feed(body: bytes, url: str, content_type: str, provenance: Provenance, known: Collection[str] = ()) -> Read:
+def parse_feed(
+    body: bytes, url: str, content_type: str, provenance: Provenance, known: Collection[str] = ()
+) -> ParsedFeed:
     """Reads a feed. Raises ParseError when it is none.
 
     `url` is its name in records; addresses in it are relative to where it lay. `known`: what `repeated` was before.
@@ -67,7 +69,7 @@ def parse_feed(body: bytes, url: str, content_type: str, provenance: Provenance,
     if cut and not start:
         raise ParseError(f"it is no feed: {cut}")
     found = parse_syndication(unpacked, url, content_type, provenance, known)
-    return Read(
+    return ParsedFeed(
         _feed(provenance, feed_url=url, **found.about),
         [record(each, provenance) for each in found.entries],
         found.hints,
@@ -111,7 +113,7 @@ def max_age(cache_control: str) -> int:
 # JSON Feed --------------------------------------------------------------------------------------------------
 
 
-def _of_json(body: bytes, url: str, content_type: str, provenance: Provenance, known: Collection[str]) -> Read:
+def _of_json(body: bytes, url: str, content_type: str, provenance: Provenance, known: Collection[str]) -> ParsedFeed:
     try:
         given = read_json(body, content_type)
     except ParseError as error:
@@ -138,7 +140,7 @@ def _of_json(body: bytes, url: str, content_type: str, provenance: Provenance, k
         if not isinstance(item, dict):
             raw = msgspec.json.encode(item)
             read.append(Reject(FeedEntry.KIND, "it is no object, as an item of JSON Feed is", "", raw, base))
-    return Read(feed, read, next=joined(base, given.get("next_url")) or "", repeated=tuple(repeated))
+    return ParsedFeed(feed, read, next=joined(base, given.get("next_url")) or "", repeated=tuple(repeated))
 
 
 def _entry_of_json(item: Mapping[str, Any], url: str, seen: Provenance) -> Given:
@@ -164,7 +166,7 @@ def _entry_of_json(item: Mapping[str, Any], url: str, seen: Provenance) -> Given
 # Sitemaps ---------------------------------------------------------------------------------------------------
 
 
-def _of_sitemap(body: bytes, url: str, provenance: Provenance) -> Read:
+def _of_sitemap(body: bytes, url: str, provenance: Provenance) -> ParsedFeed:
     listed = parse_sitemap(body)
     entries = [
         record(
@@ -182,7 +184,7 @@ def _of_sitemap(body: bytes, url: str, provenance: Provenance) -> Read:
     ]
     sitemaps = tuple(each.url for each in listed.entries if each.is_sitemap)
     about = _feed(provenance, feed_url=url, form="sitemap")
-    return Read(about, entries, sitemaps=sitemaps, unread=listed.unread, cut=listed.cut)
+    return ParsedFeed(about, entries, sitemaps=sitemaps, unread=listed.unread, cut=listed.cut)
 
 
 def _feed(provenance: Provenance, **given: Any) -> Feed:

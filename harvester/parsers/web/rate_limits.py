@@ -32,7 +32,7 @@ _EPOCH_MS = 1e11
 _MOST_PROBLEM_BYTES = 65_536
 
 
-class Quota(NamedTuple):
+class ReportedQuota(NamedTuple):
     """One limit, as far as an answer tells of it."""
 
     most: float | None = None
@@ -56,7 +56,7 @@ class RateLimits(NamedTuple):
     """All that an answer says of its limits."""
 
     retry_after_s: float | None = None
-    quotas: tuple[Quota, ...] = ()
+    quotas: tuple[ReportedQuota, ...] = ()
 
     @property
     def reset_s(self) -> float:
@@ -64,7 +64,7 @@ class RateLimits(NamedTuple):
         return max((quota.reset_s or 0.0 for quota in self.quotas if quota.left is None), default=0.0)
 
 
-class Problem(StrEnum):
+class RateLimitProblem(StrEnum):
     """Problem types of the IETF draft, in an application/problem+json."""
 
     QUOTA_EXCEEDED = "quota-exceeded"
@@ -84,7 +84,7 @@ def rate_limits(headers: Mapping[str, str], now: float) -> RateLimits:
     return RateLimits(_retry_after(headers.get("retry-after", ""), now), tuple(quotas))
 
 
-def problem(kind: str, encoding: str, body: bytes) -> tuple[Problem, frozenset[str]] | None:
+def problem(kind: str, encoding: str, body: bytes) -> tuple[RateLimitProblem, frozenset[str]] | None:
     """Type and violated policies of a problem document; `encoding` is its Content-Encoding. None: it is no such one."""
     if not kind.lower().startswith("application/problem+json"):
         return None
@@ -92,7 +92,7 @@ def problem(kind: str, encoding: str, body: bytes) -> tuple[Problem, frozenset[s
         if encoding in ("gzip", "deflate"):
             body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, _MOST_PROBLEM_BYTES)
         said = json.loads(body[:_MOST_PROBLEM_BYTES])
-        found = Problem(said["type"].replace("#", "/").replace(":", "/").rpartition("/")[2])
+        found = RateLimitProblem(said["type"].replace("#", "/").replace(":", "/").rpartition("/")[2])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
         return None
     violated = said.get("violated-policies")
@@ -111,27 +111,27 @@ def _retry_after(value: str, now: float) -> float | None:
 # Drafts since 08 ------------------------------------------------------------------------------------------
 
 
-def _structured(headers: Mapping[str, str]) -> Iterable[Quota]:
+def _structured(headers: Mapping[str, str]) -> Iterable[ReportedQuota]:
     """`RateLimit: "default";r=50;t=30` with `RateLimit-Policy: "default";q=100;w=60`."""
     policies = {policy.name: policy for policy in _policies(headers.get("ratelimit-policy", "")) if policy.name}
     for name, parameters in _items(headers.get("ratelimit", "")):
         if isinstance(name, str):
-            policy = policies.pop(name, Quota(name=name))
+            policy = policies.pop(name, ReportedQuota(name=name))
             yield policy._replace(left=_positive(parameters.get("r")), reset_s=_positive(parameters.get("t")))
     yield from policies.values()
 
 
 @lru_cache(maxsize=1024)
-def _policies(text: str) -> tuple[Quota, ...]:
+def _policies(text: str) -> tuple[ReportedQuota, ...]:
     """`"default";q=100;w=60` since draft 08, `100;w=60, 5000;w=3600` before. It seldom changes."""
     found = []
     for item, parameters in _items(text):
         window_s = _positive(parameters.get("w", parameters.get("window")))
         if isinstance(item, str):
             unit = str(parameters.get("qu", "requests"))
-            found.append(Quota(_positive(parameters.get("q")), window_s, name=item, unit=unit))
+            found.append(ReportedQuota(_positive(parameters.get("q")), window_s, name=item, unit=unit))
         elif (most := _positive(item)) is not None:
-            found.append(Quota(most, window_s))
+            found.append(ReportedQuota(most, window_s))
     return tuple(found)
 
 
@@ -159,7 +159,7 @@ def _draft_07(text: str) -> dict[str, str]:
     return {f"ratelimit-{name}": str(member[0]) for name, member in parsed.items()}
 
 
-def _by_name(headers: Mapping[str, str], now: float) -> Iterable[Quota]:
+def _by_name(headers: Mapping[str, str], now: float) -> Iterable[ReportedQuota]:
     """`RateLimit-Limit`, `-Remaining`, `-Reset` of the drafts up to 06, and all their relatives with an X."""
     for prefix in _PREFIXES:
         if not any(name.startswith(f"{prefix}-") for name in headers):
@@ -178,18 +178,18 @@ def _by_name(headers: Mapping[str, str], now: float) -> Iterable[Quota]:
         if prefix == "ratelimit":
             policies += tuple(each for each in _policies(headers.get("ratelimit-policy", "")) if not each.name)
         if (most, left, reset_s) != (None, None, None):
-            yield Quota(most, _window_of(policies, most), left, None if reset_s is None else max(0.0, reset_s))
+            yield ReportedQuota(most, _window_of(policies, most), left, None if reset_s is None else max(0.0, reset_s))
         yield from (policy for policy in policies if policy.window_s and policy.most != most)
 
 
-def _by_unit(headers: Mapping[str, str]) -> Iterable[Quota]:
+def _by_unit(headers: Mapping[str, str]) -> Iterable[ReportedQuota]:
     """Kong: `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute`."""
     for name, (unit, window_s) in _LEFT_OF.items():
         if (left := _number(headers.get(name, ""))) is not None:
-            yield Quota(_number(headers.get(f"x-ratelimit-limit-{unit}", "")), window_s, left)
+            yield ReportedQuota(_number(headers.get(f"x-ratelimit-limit-{unit}", "")), window_s, left)
 
 
-def _window_of(policies: Iterable[Quota], most: float | None) -> float | None:
+def _window_of(policies: Iterable[ReportedQuota], most: float | None) -> float | None:
     return next((policy.window_s for policy in policies if policy.most == most and policy.window_s), None)
 
 

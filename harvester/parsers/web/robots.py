@@ -43,7 +43,7 @@ _escape = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~/?=&:@,+;!'()\[\]%]").su
 _is_unreserved = re.compile(rb"[A-Za-z0-9\-._~]").fullmatch
 
 
-class Rule:
+class PathRule:
     """A line about paths: `*` stands for anything, `$` at the end for the end."""
 
     __slots__ = ("_anchored", "_first", "_last", "_middle", "allowed", "is_prefix", "length", "text")
@@ -81,10 +81,10 @@ class Rule:
         return path.find(self._last, position) >= 0
 
 
-class Rules:
+class RobotsRules:
     """The rules of a robot: the longest that matches counts, and Allow before Disallow."""
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+    def __init__(self, rules: Iterable[PathRule] = ()) -> None:
         self._rules = sorted(rules, key=lambda rule: (-rule.length, not rule.allowed))
         self._prefixes = tuple(rule.prefix for rule in self._rules if rule.is_prefix)
         self._others = [rule for rule in self._rules if not rule.is_prefix]
@@ -92,7 +92,7 @@ class Rules:
     def __len__(self) -> int:
         return len(self._rules)
 
-    def of(self, path: str) -> Rule | None:
+    def of(self, path: str) -> PathRule | None:
         """The rule that counts for a path as `path_of` gives it; None: it is allowed, and nothing was said."""
         for rule in self._rules if path.startswith(self._prefixes) else self._others:
             if rule.matches(path):
@@ -100,10 +100,10 @@ class Rules:
         return None
 
 
-class Usage(NamedTuple):
+class UsageLine(NamedTuple):
     """A line about what may be done with pages."""
 
-    where: Rule | None
+    where: PathRule | None
     """None: with all of them."""
     said: str
     """`train-ai=n`"""
@@ -112,36 +112,36 @@ class Usage(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class RobotsGroup:
     """What is said to one robot."""
 
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[PathRule] = field(default_factory=list)
     delay_s: float = 0.0
     """Between two requests: the longer of Crawl-delay and what follows from Request-rate."""
-    content_usages: list[Usage] = field(default_factory=list)
+    content_usages: list[UsageLine] = field(default_factory=list)
     """AIPREF: `Content-Usage: [path] train-ai=n`."""
-    content_signals: list[Usage] = field(default_factory=list)
+    content_signals: list[UsageLine] = field(default_factory=list)
     """Cloudflare: `Content-Signal: search=yes, ai-train=no`."""
 
 
 class Robots(NamedTuple):
     """A robots.txt, as far as it concerns the robots that were asked for."""
 
-    groups: dict[str, Group]
+    groups: dict[str, RobotsGroup]
     """By token in lower case."""
     sitemaps: list[str]
 
-    def to(self, token: str) -> Group:
+    def to(self, token: str) -> RobotsGroup:
         """What is said to a robot: its own group, or else that of all others."""
-        return self.groups.get(token.lower()) or self.groups.get(ANYONE) or Group()
+        return self.groups.get(token.lower()) or self.groups.get(ANYONE) or RobotsGroup()
 
 
 def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
     """What is said to the robots of these product tokens, and to `*`. Lines that make no sense are passed over."""
     wanted = {ANYONE, *(token.lower() for token in tokens)}
-    groups: dict[str, Group] = {}
+    groups: dict[str, RobotsGroup] = {}
     sitemaps: list[str] = []
-    current: list[Group] = []
+    current: list[RobotsGroup] = []
     complete = False  # whether the next User-agent line begins another group
     for name, value, text in _directives(body):
         if name in _AGENT:
@@ -150,7 +150,7 @@ def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
             token = _token(value)
             agent = token[0].lower() if token else ""
             if agent in wanted:
-                group = groups.setdefault(agent, Group())
+                group = groups.setdefault(agent, RobotsGroup())
                 if group not in current:
                     current.append(group)
         elif name in _SITEMAP:
@@ -158,7 +158,7 @@ def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
         elif name == "allow" or name in _DISALLOW:
             complete = True
             if value and current:
-                rule = Rule(value, text, name == "allow")
+                rule = PathRule(value, text, name == "allow")
                 for group in current:
                     group.rules.append(rule)
         elif name == "content-usage":
@@ -167,7 +167,7 @@ def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
                 group.content_usages.append(_usage(value, text))
         elif name == "content-signal":
             for group in current:
-                group.content_signals.append(Usage(None, value, text))
+                group.content_signals.append(UsageLine(None, value, text))
         elif name in _DELAY or name == "request-rate":
             seconds = _seconds(value) if name in _DELAY else _interval(value)
             for group in current:
@@ -219,11 +219,11 @@ def _directive(text: str) -> tuple[str, str] | None:
     return (name, value.strip()) if colon else None
 
 
-def _usage(value: str, text: str) -> Usage:
+def _usage(value: str, text: str) -> UsageLine:
     if not value.startswith(("/", "*")):
-        return Usage(None, value, text)
+        return UsageLine(None, value, text)
     where, *said = value.split(None, 1)
-    return Usage(Rule(where, text, allowed=True), " ".join(said), text)
+    return UsageLine(PathRule(where, text, allowed=True), " ".join(said), text)
 
 
 def _seconds(value: str) -> float:

@@ -37,7 +37,7 @@ _closings = re.compile(rb"</(?:[\w.-]+:)?(?:url|sitemap)((?:set|index)?)\s*>", r
 _is_empty = re.compile(rb"<(?:[\w.-]+:)?(?:urlset|sitemapindex)\b[^<>]*/>\s*\Z", re.IGNORECASE).search
 
 
-class Entry(NamedTuple):
+class SitemapEntry(NamedTuple):
     """A line of a sitemap."""
 
     url: str
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 class Sitemap(NamedTuple):
     """What a sitemap lists, in its order."""
 
-    entries: list[Entry]
+    entries: list[SitemapEntry]
     """Each further sitemap once."""
     unread: tuple[str, ...] = ()
     """What stands where an address should, and is none."""
@@ -68,7 +68,7 @@ def parse_sitemap(body: bytes) -> Sitemap:
     unpacked, cut = unpack(body)
     text = as_utf8(unpacked, prefers_utf8=True).lstrip()
     found = _of_xml(text, cut) if text.startswith(b"<") else _of_text(text, cut)
-    entries: list[Entry] = []
+    entries: list[SitemapEntry] = []
     unread: list[str] = []
     sitemaps: set[str] = set()
     for entry in found:
@@ -89,19 +89,19 @@ class _Cut(NamedTuple):
     why: str
 
 
-def _of_text(body: bytes, cut: str) -> Iterator[Entry | _Cut]:
+def _of_text(body: bytes, cut: str) -> Iterator[SitemapEntry | _Cut]:
     if cut:
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
     count = 0
     for line in _lines(body):
-        entry = Entry(_address(line[1].decode("utf-8", "replace").strip()))
+        entry = SitemapEntry(_address(line[1].decode("utf-8", "replace").strip()))
         count += is_address(entry.url)
         yield entry
     if not count:
         raise ParseError("it is no sitemap: neither XML nor a list of addresses" + (f", and {cut}" if cut else ""))
 
 
-def _of_xml(body: bytes, cut: str) -> Iterator[Entry | _Cut]:
+def _of_xml(body: bytes, cut: str) -> Iterator[SitemapEntry | _Cut]:
     end = None
     for end in _closings(body):  # noqa: B007  the last one
         pass
@@ -150,7 +150,7 @@ def _of_xml(body: bytes, cut: str) -> Iterator[Entry | _Cut]:
         raise ParseError(f"it is no sitemap: there is no entry in its first {MOST_PARTS:,} elements")
 
 
-def _entries(element: Any, is_sitemap: bool) -> Iterator[Entry]:
+def _entries(element: Any, is_sitemap: bool) -> Iterator[SitemapEntry]:
     """Its addresses, each with its date; also those of elements that were never closed."""
     space, name = _name(element)
     addresses: list[str] = []
@@ -167,7 +167,7 @@ def _entries(element: Any, is_sitemap: bool) -> Iterator[Entry]:
         addresses = [text]
     for number, address in enumerate(addresses, 1):
         date = read_date(dates.get(number, ""))
-        yield Entry(_address(address), date.at, is_sitemap, date.problem)
+        yield SitemapEntry(_address(address), date.at, is_sitemap, date.problem)
 
 
 def _address(text: str) -> str:

@@ -14,7 +14,7 @@ from harvester.decoding import as_utf8, certain_encoding
 from harvester.exceptions import ParseError
 from harvester.items import Usage
 from harvester.parsers.json_text import read_json
-from harvester.parsers.web.robots import AI_TOKENS, MOST_BYTES, Robots, Rule, Rules, parse_robots, path_of
+from harvester.parsers.web.robots import AI_TOKENS, MOST_BYTES, PathRule, Robots, RobotsRules, parse_robots, path_of
 
 MOST_HEAD = 64 * 1024
 """Bytes of a page in which meta elements are looked for, unless its head ends before."""
@@ -49,7 +49,7 @@ class Signal(NamedTuple):
 class TdmRule(NamedTuple):
     """An entry of tdmrep.json."""
 
-    where: Rule
+    where: PathRule
     signal: Signal
 
 
@@ -79,10 +79,14 @@ class SiteFiles:
     def __init__(self, robots: Robots | None, tdmrep: bytes | None, ai_txt: bytes | None, token: str) -> None:
         self._robots = robots
         groups = robots.groups if robots else {}
-        self._collectors = {name: Rules(groups[name.lower()].rules) for name in AI_TOKENS if name.lower() in groups}
+        self._collectors = {
+            name: RobotsRules(groups[name.lower()].rules) for name in AI_TOKENS if name.lower() in groups
+        }
         self._token = token
         self._tdm = parse_tdmrep(tdmrep) if tdmrep else []
-        self._ai = Rules(parse_robots(ai_txt, [_AI_TXT_TOKEN]).to(_AI_TXT_TOKEN).rules) if ai_txt else Rules()
+        self._ai = (
+            RobotsRules(parse_robots(ai_txt, [_AI_TXT_TOKEN]).to(_AI_TXT_TOKEN).rules) if ai_txt else RobotsRules()
+        )
 
     def signals(self, url: str) -> list[Signal]:
         """What they say of a page."""
@@ -151,7 +155,7 @@ def parse_tdmrep(body: bytes) -> list[TdmRule]:
             said = f"tdmrep.json {location}"
             signal = tdm(str(entry.get("tdm-reservation")), str(entry.get("tdm-policy") or ""), FILE, said)
             if signal:
-                rules.append(TdmRule(Rule(location, location, allowed=True), signal))
+                rules.append(TdmRule(PathRule(location, location, allowed=True), signal))
     return rules
 
 

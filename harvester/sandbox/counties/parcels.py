@@ -17,7 +17,7 @@ TAX_YEAR = 2025
 """The newest that the records have."""
 
 
-class Sale(NamedTuple):
+class SandboxSale(NamedTuple):
     """A change of owners."""
 
     day: date
@@ -61,7 +61,7 @@ class Parcel(NamedTuple):
     neighborhood: str
     values: tuple[Values, ...]
     """The newest first."""
-    sales: tuple[Sale, ...]
+    sales: tuple[SandboxSale, ...]
     """The newest first."""
 
     @property
@@ -114,13 +114,13 @@ class Town:
         )
 
 
-def _sales(owner: str, random: Random) -> list[Sale]:
+def _sales(owner: str, random: Random) -> list[SandboxSale]:
     sales, buyer, day = [], owner, date(2024, 12, 1)
     for _ in range(random.randrange(0, 4)):
         seller = f"{random.choice(_LAST)}, {random.choice(_FIRST)}"
         day -= timedelta(random.randrange(200, 5_000))
         price = random.choice((0, random.randrange(400, 9_000) * 100))
         deed = f"{random.randrange(1_000, 5_000)}/{random.randrange(1, 999):04}"
-        sales.append(Sale(day, price, deed, buyer, seller))
+        sales.append(SandboxSale(day, price, deed, buyer, seller))
         buyer = seller
     return sales

@@ -3,7 +3,7 @@
 from email.utils import formatdate
 from xml.sax.saxutils import escape
 
-from harvester.sandbox.answers import Answer, html_page
+from harvester.sandbox.responses import SandboxAnswer, html_page
 from harvester.sandbox.sources.popular import Clock, Popular, popular
 
 ROWS = 12
@@ -15,13 +15,13 @@ _HEAD = (
 )
 
 
-def feed(region: str, clock: Clock, base: str) -> Answer:
+def feed(region: str, clock: Clock, base: str) -> SandboxAnswer:
     """The feed of a country; a page that says 404 where there is none."""
     if not region.isalpha() or len(region) != 2:
         return html_page("Error 404 (Not Found)", "The requested URL was not found on this server.", 404)
     now = clock.now()
     items = "".join(_item(each, now, base) for each in popular(region, now)[:ROWS])
-    return Answer(f"{_HEAD}{items}</channel></rss>\n".encode(), 200, XML_TYPE)
+    return SandboxAnswer(f"{_HEAD}{items}</channel></rss>\n".encode(), 200, XML_TYPE)
 
 
 def _item(each: Popular, now: float, base: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from harvester.sandbox.answers import Answer, json_answer
+from harvester.sandbox.responses import SandboxAnswer, json_answer
 from harvester.sandbox.sources.popular import TAGS, Clock
 
 TOKEN, USER = "sandbox-instagram-token", "17841400000000001"
@@ -12,7 +12,7 @@ MEDIA = 60
 """With each hashtag."""
 
 
-class Instagram:
+class InstagramSandbox:
     """Remembers which hashtags an account has asked for, and when."""
 
     def __init__(self, clock: Clock, base: str) -> None:
@@ -23,7 +23,7 @@ class Instagram:
         """Others have asked for so many with the same account that few are left."""
         self._uses = {f"of others {number}": self._clock.now() for number in range(HASHTAGS - left)}
 
-    def answer(self, path: str, asked: Mapping[str, str], authorization: str) -> Answer:
+    def answer(self, path: str, asked: Mapping[str, str], authorization: str) -> SandboxAnswer:
         if authorization != f"Bearer {TOKEN}":
             return _error(190, "Invalid OAuth access token - Cannot parse access token", 400)
         if asked.get("user_id") != USER:
@@ -36,7 +36,7 @@ class Instagram:
             return _error(100, f"Unsupported get request: {name}", 400)
         return self._media(int(number), asked)
 
-    def _search(self, tag: str) -> Answer:
+    def _search(self, tag: str) -> SandboxAnswer:
         now = self._clock.now()
         self._uses = {each: at for each, at in self._uses.items() if at > now - DAYS * 86_400}
         if tag.lower() not in self._uses and len(self._uses) >= HASHTAGS:
@@ -48,7 +48,7 @@ class Instagram:
             return _error(24, "The requested resource does not exist", 400, 2207024)
         return json_answer({"data": [{"id": f"1784100000{number or 0:07}"}]})
 
-    def _media(self, number: int, asked: Mapping[str, str]) -> Answer:
+    def _media(self, number: int, asked: Mapping[str, str]) -> SandboxAnswer:
         tag = TAGS[number % 10**7 % len(TAGS)]
         limit, after = int(asked.get("limit", "25")), int(asked.get("after", "0") or 0)
         numbers = range(after, min(after + limit, MEDIA))
@@ -72,6 +72,6 @@ class Instagram:
         return row if each % 4 == 0 else row | {"like_count": each}
 
 
-def _error(code: int, message: str, status: int, subcode: int = 0) -> Answer:
+def _error(code: int, message: str, status: int, subcode: int = 0) -> SandboxAnswer:
     error: dict[str, Any] = {"message": message, "type": "OAuthException", "code": code, "fbtrace_id": "A"}
     return json_answer({"error": error | ({"error_subcode": subcode} if subcode else {})}, status)

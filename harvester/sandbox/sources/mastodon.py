@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
-from harvester.sandbox.answers import Answer, json_answer
+from harvester.sandbox.responses import SandboxAnswer, json_answer
 from harvester.sandbox.sources.popular import TAGS, Clock, popular
 
 POSTS = 95
@@ -26,7 +26,7 @@ _AUTHORS = (
 REFUSING = ("cy", "dee@far.example", "eve")
 
 
-class Mastodon:
+class MastodonSandbox:
     """`access` says who may see timelines of tags: public, authenticated (401), disabled (an empty list)."""
 
     def __init__(self, clock: Clock, base: str) -> None:
@@ -34,7 +34,7 @@ class Mastodon:
         self.access = "public"
         self._window, self._used = 0, 0
 
-    def answer(self, path: str, asked: Mapping[str, str], authorization: str) -> Answer:
+    def answer(self, path: str, asked: Mapping[str, str], authorization: str) -> SandboxAnswer:
         """With the headers of its limit."""
         answer = self._answer(path, asked, authorization)
         window = int(self._clock.now() // WINDOW_S)
@@ -48,7 +48,7 @@ class Mastodon:
         }
         return answer
 
-    def _answer(self, path: str, asked: Mapping[str, str], authorization: str) -> Answer:
+    def _answer(self, path: str, asked: Mapping[str, str], authorization: str) -> SandboxAnswer:
         logged_in = authorization == f"Bearer {TOKEN}"
         if authorization and not logged_in:
             return json_answer({"error": "The access token is invalid"}, 401)
@@ -84,7 +84,7 @@ class Mastodon:
             for each in popular("", now)[offset : offset + limit]
         ]
 
-    def _timeline(self, tag: str, asked: Mapping[str, str]) -> Answer:
+    def _timeline(self, tag: str, asked: Mapping[str, str]) -> SandboxAnswer:
         name = next((each for each in TAGS if each.casefold() == tag.casefold()), "")
         if not name:
             return json_answer({"error": "Record not found"}, 404)

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from harvester.sandbox.answers import Answer
+from harvester.sandbox.responses import SandboxAnswer
 from harvester.sandbox.sources.google import feed
-from harvester.sandbox.sources.instagram import Instagram
-from harvester.sandbox.sources.mastodon import Mastodon
+from harvester.sandbox.sources.instagram import InstagramSandbox
+from harvester.sandbox.sources.mastodon import MastodonSandbox
 from harvester.sandbox.sources.popular import Clock
-from harvester.sandbox.sources.tiktok import Tiktok
-from harvester.sandbox.sources.youtube import Youtube
+from harvester.sandbox.sources.tiktok import TiktokSandbox
+from harvester.sandbox.sources.youtube import YoutubeSandbox
 
 
 class Sources:
@@ -19,12 +19,12 @@ class Sources:
     def __init__(self, base: str) -> None:
         self._base = base
         self.clock = Clock()
-        self.mastodon = Mastodon(self.clock, base)
-        self.tiktok = Tiktok(self.clock)
-        self.instagram = Instagram(self.clock, base)
-        self.youtube = Youtube(self.clock, base)
+        self.mastodon = MastodonSandbox(self.clock, base)
+        self.tiktok = TiktokSandbox(self.clock)
+        self.instagram = InstagramSandbox(self.clock, base)
+        self.youtube = YoutubeSandbox(self.clock, base)
 
-    def answer(self, path: str, query: str, headers: Mapping[str, str]) -> Answer | None:
+    def answer(self, path: str, query: str, headers: Mapping[str, str]) -> SandboxAnswer | None:
         """None where none of them is."""
         asked = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
         if path == "/trending/rss":

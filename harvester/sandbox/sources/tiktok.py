@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from harvester.sandbox.answers import HTML_TYPE, Answer, json_answer
+from harvester.sandbox.responses import HTML_TYPE, SandboxAnswer, json_answer
 from harvester.sandbox.sources.popular import Clock, Popular, popular
 
 ROWS, HASHTAGS = 10, 30
@@ -47,7 +47,7 @@ _PAGE = (
 )
 
 
-class Tiktok:
+class TiktokSandbox:
     """`pages`: country -> how many pages of its list are shown before it refuses; -1: an empty one that has more."""
 
     def __init__(self, clock: Clock) -> None:
@@ -55,9 +55,9 @@ class Tiktok:
         self._used: set[str] = set()
         self.pages: dict[str, int] = {}
 
-    def answer(self, path: str, asked: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+    def answer(self, path: str, asked: Mapping[str, str], headers: Mapping[str, str]) -> SandboxAnswer:
         if path.endswith("/hashtag/pc/en"):
-            return Answer(_PAGE.encode(), 200, HTML_TYPE)
+            return SandboxAnswer(_PAGE.encode(), 200, HTML_TYPE)
         if not path.endswith("/popular_trend/hashtag/list"):
             return json_answer({"code": 40400, "msg": "not found"}, 404)
         page = int(asked.get("page", "1"))

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from harvester.sandbox.answers import Answer, json_answer
+from harvester.sandbox.responses import SandboxAnswer, json_answer
 from harvester.sandbox.sources.popular import TAGS, Clock, popular
 
 KEY = "sandbox-youtube-key"
@@ -16,7 +16,7 @@ FOUND = 120
 _PACIFIC = ZoneInfo("America/Los_Angeles")
 
 
-class Youtube:
+class YoutubeSandbox:
     """Counts what was used of each quota on the day that its clock shows."""
 
     def __init__(self, clock: Clock, base: str) -> None:
@@ -29,7 +29,7 @@ class Youtube:
         self._today()
         self._used = {"search": SEARCHES - left, "videos": UNITS - left}
 
-    def answer(self, path: str, asked: Mapping[str, str], key: str) -> Answer:
+    def answer(self, path: str, asked: Mapping[str, str], key: str) -> SandboxAnswer:
         if key != KEY:
             return _error(400, "keyInvalid", "API key not valid. Please pass a valid API key.")
         name = path.rpartition("/")[2]
@@ -92,6 +92,6 @@ def _snippet(title: str, description: str, number: int) -> dict[str, Any]:
     }
 
 
-def _error(code: int, reason: str, message: str) -> Answer:
+def _error(code: int, reason: str, message: str) -> SandboxAnswer:
     errors = [{"message": message, "domain": "youtube.quota", "reason": reason}]
     return json_answer({"error": {"code": code, "message": message, "errors": errors}}, code)

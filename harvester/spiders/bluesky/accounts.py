@@ -10,17 +10,17 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import ParseError
-from harvester.items import Found, Reject, Said, Stage
+from harvester.items import Found, ItemResult, Reject, Stage
 from harvester.items.bluesky import Profile
 from harvester.jobs.documents import Item, JobItem
 from harvester.outcomes import Outcome, Verdict
-from harvester.parsers.bluesky import answers as parse
-from harvester.parsers.bluesky.parts import Parsed
-from harvester.spiders.bluesky.again import since_of
+from harvester.parsers.bluesky import responses as parse
+from harvester.parsers.bluesky.views import Parsed
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT
 from harvester.spiders.bluesky.authors import Authors
 from harvester.spiders.bluesky.declarations import Account, failed, with_intents
+from harvester.spiders.bluesky.requests import ACCOUNT
+from harvester.spiders.bluesky.revisits import since_of
 from harvester.spiders.job import errback
 
 PROFILE_COLLECTED = "profile_collected"
@@ -136,7 +136,7 @@ class Accounts(Authors):
             if profile.opt_outs and asked_for.honour_opt_outs:
                 yield profile  # of which a stub is kept
                 reason = f"opt_out: {', '.join(profile.opt_outs)}"
-                yield Said(account["id"], "skipped", Outcome.POLICY_DENIED, reason)
+                yield ItemResult(account["id"], "skipped", Outcome.POLICY_DENIED, reason)
             elif "intents" in account:
                 yield from self._accept(asked_for, with_intents(profile, account), account)
             elif asked_for.honour_opt_outs or asked_for.history != "appview":
@@ -183,7 +183,7 @@ def is_absent(verdict: Verdict) -> bool:
     return verdict.outcome in ABSENT
 
 
-def account_of_seed(item: str, parsed: Parsed) -> Iterator[Found | Reject | Said]:
+def account_of_seed(item: str, parsed: Parsed) -> Iterator[Found | Reject | ItemResult]:
     """Whose handle a seed is, by the profile that was asked for by it."""
     yield from (Found(ACCOUNT, profile.key, depth=0) for profile in parsed.records)
     for reject in parsed.rejects:
@@ -199,21 +199,21 @@ def of_account(did: str, parsed: Parsed) -> Parsed:
     return parsed._replace(rejects=[reject._replace(key=did) for reject in parsed.rejects])
 
 
-def rejected(item: str, reject: Reject) -> Said:
+def rejected(item: str, reject: Reject) -> ItemResult:
     """The item of something that came and cannot be kept."""
-    return Said(item, "failed", Outcome.INVALID, f"rejected: {reject.reason}")
+    return ItemResult(item, "failed", Outcome.INVALID, f"rejected: {reject.reason}")
 
 
-def absent(item: str, verdict: Verdict) -> Said:
+def absent(item: str, verdict: Verdict) -> ItemResult:
     """The item of something that is not there, or not for us."""
     if verdict.rule == BLOCKS:
         return blocked(item, verdict.reason)
-    return Said(item, "failed", verdict.outcome, f"{verdict.outcome}: {verdict.reason}")
+    return ItemResult(item, "failed", verdict.outcome, f"{verdict.outcome}: {verdict.reason}")
 
 
-def blocked(item: str, reason: str) -> Said:
+def blocked(item: str, reason: str) -> ItemResult:
     """The item of an account that does not want to be read by the one that asks, or the other way round."""
-    return Said(item, "skipped", Outcome.POLICY_DENIED, f"block: {reason}")
+    return ItemResult(item, "skipped", Outcome.POLICY_DENIED, f"block: {reason}")
 
 
 def was_absent(item: Item) -> bool:

@@ -10,15 +10,15 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.items import Found, Record, Said, Stage
+from harvester.items import Found, ItemResult, Record, Stage
 from harvester.items.bluesky import Post, is_did
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome
 from harvester.parsers.bluesky.scrub import quotes_of
 from harvester.privacy.opt_outs import UNKNOWN
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import AUTHOR
 from harvester.spiders.bluesky.declarations import Account, Declarations
+from harvester.spiders.bluesky.requests import AUTHOR
 
 ASKED = "asked"
 """Stage of an author who has been asked."""
@@ -31,11 +31,11 @@ RECHECK = "every 30d"
 class Authors(Declarations):
     """Asks for the declarations of authors, and reads the answers."""
 
-    def author_requests(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def author_requests(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         """Yields the requests that find out what authors declare, and the ends of those who were asked just now."""
         for item in items:
             if item.key in self.asked and item.looked is None:
-                yield Said(item.id, "done", Outcome.OK)
+                yield ItemResult(item.id, "done", Outcome.OK)
             else:
                 account = {"id": item.id, "did": item.key, "handle": item.input.get("handle", ""), "is_author": True}
                 yield self.ask_declaration(account)

@@ -17,14 +17,14 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.download.addresses import refuse_private
-from harvester.items import Said
+from harvester.items import ItemResult
 from harvester.items.bluesky import Profile
 from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import identity
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.privacy.opt_outs import BULK_DATASET, UNKNOWN, Declared
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import Asking, xrpc
+from harvester.spiders.bluesky.requests import BlueskyRequests, xrpc
 from harvester.spiders.job import errback
 
 INTENTS = "org.user-intents.declaration"
@@ -40,7 +40,7 @@ once its server was asked; `is_author` for one of whom only words in posts of ot
 """
 
 
-class Declarations(Asking):
+class Declarations(BlueskyRequests):
     """Leads from an account to its server, and from there to one of `go_on`, `leave_out` and an end that says why."""
 
     @cached_property
@@ -143,7 +143,7 @@ class Declarations(Asking):
         elif POLICIES[verdict.outcome].retryable and not account.get("is_author"):
             return
         elif harvests:
-            yield Said(account["id"], "failed", verdict.outcome, f"server: {verdict.outcome}: {verdict.reason}")
+            yield ItemResult(account["id"], "failed", verdict.outcome, f"server: {verdict.outcome}: {verdict.reason}")
         else:
             self.crawler.stats.inc_value("harvester/consent/unknown")
             yield from self.leave_unknown(page, account, f"{UNKNOWN[0]}: {verdict.reason}")
@@ -157,7 +157,7 @@ class Declarations(Asking):
         """Keeps of an account that refuses only that it does."""
         self._at_hand.pop(account["id"], None)
         yield self.stub(page, account, opt_outs=declared, intents=account.get("intents"))
-        yield Said(account["id"], "skipped", Outcome.POLICY_DENIED, f"opt_out: {', '.join(declared)}")
+        yield ItemResult(account["id"], "skipped", Outcome.POLICY_DENIED, f"opt_out: {', '.join(declared)}")
 
     def stub(self, page: Response | Request, account: Account, **declared: Any) -> Profile:
         """Returns what is kept of an account that is not harvested: who it is, and what it declares."""
@@ -167,7 +167,7 @@ class Declarations(Asking):
     def leave_unknown(self, page: Response | Request, account: Account, reason: str) -> Iterator[Any]:
         """Keeps nothing of an account of which nobody could say whether it refuses."""
         self._at_hand.pop(account["id"], None)
-        yield Said(account["id"], "skipped", Outcome.POLICY_DENIED, reason)
+        yield ItemResult(account["id"], "skipped", Outcome.POLICY_DENIED, reason)
 
     @abstractmethod
     def go_on(self, asked_for: BlueskyArguments, page: Response | Request, account: Account) -> Iterator[Any]:

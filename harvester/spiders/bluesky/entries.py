@@ -14,7 +14,7 @@ LONGEST_BYTES = 1024 * 1024
 """Of one entry."""
 
 
-class Entry(NamedTuple):
+class StartEntry(NamedTuple):
     """What an entry asks for."""
 
     seeds: tuple[str, ...]
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     """Without seeds."""
 
 
-def parse_entry(entry: bytes, own: BlueskyArguments) -> Entry | None:
+def parse_entry(entry: bytes, own: BlueskyArguments) -> StartEntry | None:
     """What is asked for; None by an empty line or a comment. What an entry does not say is as in `own`.
 
     Raises UsageError, whose text says what the entry is or lacks.
@@ -37,14 +37,14 @@ def parse_entry(entry: bytes, own: BlueskyArguments) -> Entry | None:
         seed = parse_line(text)
         if isinstance(seed, BadSeed):
             raise UsageError(f"it is {seed.reason}")
-        return Entry((seed,), own) if seed else None
+        return StartEntry((seed,), own) if seed else None
     try:
         given = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise UsageError(f"it is not valid JSON: {error}") from None
     seeds = _seeds(given)
     try:
-        return Entry(seeds, BlueskyArguments(**own.model_dump() | given | {"seeds": ""}))
+        return StartEntry(seeds, BlueskyArguments(**own.model_dump() | given | {"seeds": ""}))
     except ValidationError as error:
         raise UsageError("; ".join(said_of(error, BlueskyArguments))) from None
 

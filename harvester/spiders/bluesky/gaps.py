@@ -10,16 +10,16 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.items import Said, Stage
+from harvester.items import ItemResult, Stage
 from harvester.items.bluesky import Post, Profile
 from harvester.outcomes import POLICIES, Verdict
-from harvester.parsers.bluesky import answers as parse
-from harvester.parsers.bluesky.parts import Parsed
+from harvester.parsers.bluesky import responses as parse
+from harvester.parsers.bluesky.views import Parsed
 from harvester.spiders.bluesky.accounts import of_account
-from harvester.spiders.bluesky.again import FEED_ENDED_EARLY, READ_INSTEAD, collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.declarations import Account
-from harvester.spiders.bluesky.known import Known
+from harvester.spiders.bluesky.known import KnownAccounts
+from harvester.spiders.bluesky.revisits import FEED_ENDED_EARLY, READ_INSTEAD, collected
 from harvester.spiders.pagination import CUT_SHORT, STAGE_RANK
 
 MIN_GAP = 10
@@ -32,7 +32,7 @@ MIN_MEMBERS_RATIO = 0.25
 out, but not more of them than of others."""
 
 
-class Gaps(Known):
+class Gaps(KnownAccounts):
     """Compares what came of an account's lists with what its profile says."""
 
     def check_feed(self, asked_for: BlueskyArguments, account: Account, came: int) -> Iterator[Any]:
@@ -117,12 +117,14 @@ class Gaps(Known):
         why = (verdict.outcome.value, f"{name}: {verdict.outcome}: {verdict.reason}") if verdict else None
         return self._profile_now(asked_for, account, self.read_whether_there, why=why)
 
-    def read_whether_there(self, response: Response, account: Account, why: tuple[str, str] | None) -> Iterator[Said]:
+    def read_whether_there(
+        self, response: Response, account: Account, why: tuple[str, str] | None
+    ) -> Iterator[ItemResult]:
         """Ends an account that is there, and whose list is not."""
         of_account(account["did"], parse.parse_profile(response.body, self.provenance(response)))
         if why:
             outcome, reason = why
-            yield Said(account["id"], "failed", outcome, reason)
+            yield ItemResult(account["id"], "failed", outcome, reason)
 
     def _profile_now(self, asked_for: BlueskyArguments, account: Account, callback: Any, **arguments: Any) -> Request:
         request = self.call(

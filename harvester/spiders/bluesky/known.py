@@ -6,19 +6,19 @@ from typing import Any
 from scrapy import Request
 from scrapy.http import Response
 
-from harvester.items import Said, Stage
+from harvester.items import ItemResult, Stage
 from harvester.items.bluesky import Profile
 from harvester.jobs.documents import JobItem
 from harvester.jobs.missed import WAS_GONE
 from harvester.outcomes import Outcome
-from harvester.parsers.bluesky import answers as parse
+from harvester.parsers.bluesky import responses as parse
 from harvester.spiders.bluesky.accounts import Accounts, of_account
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import THERE
 from harvester.spiders.bluesky.declarations import Account
+from harvester.spiders.bluesky.requests import THERE
 
 
-class Known(Accounts):
+class KnownAccounts(Accounts):
     """Asks for many at a time, and reads of the answers who is in them. Nothing else of them is kept."""
 
     def known_account_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
@@ -40,7 +40,7 @@ class Known(Accounts):
             if did in there:
                 yield Stage(account["id"], THERE, 1)
             elif account[WAS_GONE]:
-                yield Said(account["id"], "failed", Outcome.GONE, f"{Outcome.GONE}: it was gone before")
+                yield ItemResult(account["id"], "failed", Outcome.GONE, f"{Outcome.GONE}: it was gone before")
             else:
                 yield self.call(
                     asked_for,
@@ -63,11 +63,11 @@ class Known(Accounts):
         parameters = [("uris", uri) for uri in threads]
         yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_known_threads, threads=threads)
 
-    def read_known_threads(self, response: Response, threads: dict[str, str]) -> Iterator[Stage | Said]:
+    def read_known_threads(self, response: Response, threads: dict[str, str]) -> Iterator[Stage | ItemResult]:
         """Ends the checks of threads. `threads`: address of the first post -> id of the item."""
         there = parse.parse_uris(response.body)
         for uri, item in threads.items():
             if uri in there:
                 yield Stage(item, THERE, 1)
             else:
-                yield Said(item, "failed", Outcome.NOT_FOUND, f"{Outcome.NOT_FOUND}: Post not found")
+                yield ItemResult(item, "failed", Outcome.NOT_FOUND, f"{Outcome.NOT_FOUND}: Post not found")

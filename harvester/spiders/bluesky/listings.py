@@ -5,13 +5,13 @@ from typing import Any
 
 from harvester.items import Record
 from harvester.items.bluesky import AccountList, Follow, Like, ListItem, Post, Profile, Repost, Thread
-from harvester.jobs.documents import Item, State
-from harvester.jobs.gone import Listing
+from harvester.jobs.documents import Item, ItemState
+from harvester.jobs.missing import Listing
 from harvester.spiders.bluesky.accounts import was_absent
-from harvester.spiders.bluesky.again import NEWER_COLLECTED, NOT_WHOLE, READ_INSTEAD, read_since
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THERE, THREAD
 from harvester.spiders.bluesky.lists import lists_wanted
+from harvester.spiders.bluesky.requests import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THERE, THREAD
+from harvester.spiders.bluesky.revisits import NEWER_COLLECTED, NOT_WHOLE, READ_INSTEAD, read_since
 
 KINDS: dict[str, list[type[Record]]] = {
     "follows": [Follow],
@@ -35,7 +35,7 @@ def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
     """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
     if was_absent(item):
         yield from _all_of(item)
-    elif item.stage == THERE and item.state is State.DONE:
+    elif item.stage == THERE and item.state is ItemState.DONE:
         yield from _back_with(item)
     if item.kind != ACCOUNT or not _is_read(item) or item.stage in {*NOT_WHOLE, READ_INSTEAD}:
         return
@@ -75,7 +75,7 @@ def _back_with(item: Item) -> Iterator[Listing]:
 
 def _is_read(item: Item) -> bool:
     """Whether its last attempt, or look, went well."""
-    return item.state is State.DONE or (item.state is State.WAITING and bool(item.looks) and not item.failures)
+    return item.state is ItemState.DONE or (item.state is ItemState.WAITING and bool(item.looks) and not item.failures)
 
 
 def _keys_of(kind: type[Record], did: str) -> dict[str, Any]:

@@ -13,18 +13,18 @@ from harvester.bounded.process import Bounds
 from harvester.items import Found, Record, Stage
 from harvester.items.bluesky import AccountList, Like, Post, Repost
 from harvester.outcomes import BAD_CURSOR, verdict_of
-from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import repository
+from harvester.parsers.bluesky import responses as parse
 from harvester.parsers.bluesky.car import read_repository
 from harvester.parsers.bluesky.wire import did_of
 from harvester.recheck.stopping import MOST_CURSORS, digest
 from harvester.spiders.bluesky.accounts import BLOCKS, absent, is_absent
-from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, THREAD, xrpc
 from harvester.spiders.bluesky.authors import authors_of
 from harvester.spiders.bluesky.declarations import Account
 from harvester.spiders.bluesky.gaps import Gaps, own_posts
+from harvester.spiders.bluesky.requests import ACCOUNT, THREAD, xrpc
+from harvester.spiders.bluesky.revisits import collected
 from harvester.spiders.job import errback
 from harvester.spiders.pagination import cut_short
 

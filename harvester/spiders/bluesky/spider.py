@@ -11,19 +11,19 @@ from scrapy import Request
 from harvester.exceptions import UsageError
 from harvester.identities.bluesky import account_of
 from harvester.identities.credentials import SpiderAccount
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import Item, JobItem
-from harvester.jobs.gone import Listing
+from harvester.jobs.missing import Listing
 from harvester.middlewares.identities import account_origin
 from harvester.parsers.bluesky.scrub import PURGED
 from harvester.parsers.bluesky.staged import read_staged
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THREAD
 from harvester.spiders.bluesky.declarations import Account
 from harvester.spiders.bluesky.entries import parse_entry
 from harvester.spiders.bluesky.listings import listings_of
+from harvester.spiders.bluesky.requests import ACCOUNT, KNOWN_ACCOUNT, KNOWN_THREAD, SEED, THREAD
 from harvester.spiders.bluesky.threads import Threads
 from harvester.spiders.bluesky.web import WebPages
 from harvester.spiders.seeds import BadSeed, parse_line
@@ -126,16 +126,16 @@ class BlueskySpider(WebPages, Threads):
             else:
                 yield found_seed(seed)
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         consent = self.crawler.get_item_pipeline(ConsentPipeline)
         left = [item for item in items if consent is None or consent.is_allowed(item.key)]
         for item in items:
             if item not in left:
-                yield Said(item.id, "skipped", PURGED, PURGED)
+                yield ItemResult(item.id, "skipped", PURGED, PURGED)
         if left:
             yield from self._requests_of(left)
 
-    def _requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+    def _requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
         asked_for = self.arguments_of(items[0])
         match items[0].kind, asked_for.via:
             case "author", _:

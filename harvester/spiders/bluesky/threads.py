@@ -15,12 +15,12 @@ from harvester.items import Found, Provenance
 from harvester.items.bluesky import Post, Thread
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import verdict_of
-from harvester.parsers.bluesky import answers as parse
+from harvester.parsers.bluesky import responses as parse
 from harvester.parsers.bluesky.wire import did_of
 from harvester.spiders.bluesky.accounts import BLOCKS, absent, blocked, is_absent
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.bluesky.asking import THREAD, Asking
 from harvester.spiders.bluesky.authors import authors_of
+from harvester.spiders.bluesky.requests import THREAD, BlueskyRequests
 from harvester.spiders.job import errback
 
 LEVELS = 100
@@ -35,7 +35,7 @@ is another, `item`, `posts` (how many), `not_found`, `blocked`, `cut` (where ans
 `asked` (where that was so before), `opt_outs`."""
 
 
-class Threads(Asking):
+class Threads(BlueskyRequests):
     """Asks for threads and reads them."""
 
     def thread_request(self, asked_for: BlueskyArguments, item: JobItem) -> Request:

@@ -17,8 +17,8 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS, JOB, RENDER, RENDERING, USAGE
 from harvester.outcomes import Outcome, Verdict, verdict_of
-from harvester.parsers.bluesky import answers as parse
 from harvester.parsers.bluesky import identity
+from harvester.parsers.bluesky import responses as parse
 from harvester.spiders.bluesky.accounts import (
     absent,
     account_of_seed,
@@ -26,12 +26,12 @@ from harvester.spiders.bluesky.accounts import (
     is_absent,
     of_account,
 )
-from harvester.spiders.bluesky.again import collected
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.authors import authors_of
 from harvester.spiders.bluesky.declarations import Account
 from harvester.spiders.bluesky.gaps import own_posts
 from harvester.spiders.bluesky.lists import Lists, found_of, in_time, lists_wanted
+from harvester.spiders.bluesky.revisits import collected
 from harvester.spiders.job import errback
 
 PROFILE = "app.bsky.actor.getProfile"

@@ -10,13 +10,13 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import arcgis as parse
 from harvester.parsers.counties.arcgis import Layer
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.conditions import all_of
 from harvester.spiders.counties.platform import SITE, Jurisdiction
 from harvester.spiders.counties.table import TableSpider
@@ -43,7 +43,7 @@ class ArcgisSpider(TableSpider):
     def parse_description(self, body: bytes) -> Layer:
         return parse.parse_layer(body)
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         item = items[0]
         if item.kind == IDS:
             yield self._ids_request(jurisdiction, **item.input)
@@ -52,7 +52,7 @@ class ArcgisSpider(TableSpider):
         else:
             yield from super().requests_for(jurisdiction, items)
 
-    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> PageRows:
         return parse.parse_page(response.body, jurisdiction.source, self.provenance(response))
 
     @classmethod
@@ -103,7 +103,9 @@ class ArcgisSpider(TableSpider):
             layer = {name: page[name] for name in ("object_id", "most_rows")}
             yield Found(IDS, "all", {SITE: jurisdiction.id, **layer})
             ((item, _),) = request.meta[ITEMS]
-            yield Said(item, "skipped", "pagination_unsupported", "the rows are asked for by their object ids instead")
+            yield ItemResult(
+                item, "skipped", "pagination_unsupported", "the rows are asked for by their object ids instead"
+            )
 
     # All rows, by their object ids ------------------------------------------------------------------------------
 

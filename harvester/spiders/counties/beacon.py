@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import UsageError
 from harvester.frontier.messages import ItemRef
-from harvester.items import Said
+from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS, ITEMS_OF, STEP
 from harvester.outcomes import Outcome, verdict_of
@@ -43,7 +43,7 @@ class BeaconSpider(PlatformSpider):
                 " its parameters, as they stand in the site's addresses."
             )
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         yield Request(
             _site_url(jurisdiction),
             self.parse_site,
@@ -62,13 +62,13 @@ class BeaconSpider(PlatformSpider):
             yield request
 
     @errback
-    def site_failed(self, failure: Failure) -> Iterator[Said]:
+    def site_failed(self, failure: Failure) -> Iterator[ItemResult]:
         """Of a page that is not there nothing follows for parcels."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         if verdict.outcome in _NOT_THERE:
             request: Request = failure.request  # type: ignore[attr-defined]
             said = f"the site is not at {request.url} any more: {verdict.reason}. Look for its new address"
-            yield from (Said(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
+            yield from (ItemResult(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
 
     def parse_report(
         self, response: Response, template: str, parcel_id: str, doubt: list[Any] | None = None
@@ -87,7 +87,7 @@ class BeaconSpider(PlatformSpider):
             yield self._report(template, *check.asks)
 
     @errback
-    def report_failed(self, failure: Failure) -> Iterator[Said]:
+    def report_failed(self, failure: Failure) -> Iterator[ItemResult]:
         """A page that says that nothing is found is an answer; a page that is not there says nothing of the parcel."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ class BeaconSpider(PlatformSpider):
         elif verdict.outcome in _NOT_THERE:
             yield self.site_is_gone(request, verdict.reason)
 
-    def _missing(self, page: Response | Request, parcel_id: str, doubt: Sequence[Any] | None) -> Iterator[Said]:
+    def _missing(self, page: Response | Request, parcel_id: str, doubt: Sequence[Any] | None) -> Iterator[ItemResult]:
         ((item, _),) = page.meta[ITEMS]
         if doubt and Doubt(*doubt).shown:
             yield self.witness_gone(page, item, parcel_id)

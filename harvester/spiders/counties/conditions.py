@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from harvester.parsers.counties.columns import Column
+from harvester.parsers.counties.columns import CountyColumn
 from harvester.parsers.counties.table import Layout
 from harvester.parsers.counties.values import MOST_DIGITS
 
@@ -52,17 +52,17 @@ def all_of(*conditions: str) -> str:
     return given[0] if len(given) == 1 else " AND ".join(f"({condition})" for condition in given)
 
 
-def _fits(column: Column, value: str, padded: bool) -> bool:
+def _fits(column: CountyColumn, value: str, padded: bool) -> bool:
     is_number = value.isascii() and value.isdecimal() and len(value) <= MOST_DIGITS
     return not column.is_number or (is_number and not padded)
 
 
-def _condition(column: Column, value: str, padded: bool) -> str:
+def _condition(column: CountyColumn, value: str, padded: bool) -> str:
     if not padded:
         return f"{column.name} = {_literal(column, value)}"
     behind, before = _literal(column, f"{value} %"), _literal(column, f"% {value}")
     return f"{column.name} LIKE {behind} OR {column.name} LIKE {before}"
 
 
-def _literal(column: Column, value: str) -> str:
+def _literal(column: CountyColumn, value: str) -> str:
     return value if column.is_number else "'{}'".format(value.replace("'", "''"))

@@ -16,7 +16,7 @@ from pymongo.errors import PyMongoError
 from harvester.config import Config
 from harvester.exceptions import HarvesterError
 from harvester.parsers import counties
-from harvester.parsers.counties.drift import Known, Signature
+from harvester.parsers.counties.drift import KnownCard, Signature
 from harvester.sites import load_sites
 from harvester.stores.mongodb import connect_sync
 
@@ -33,7 +33,7 @@ class ControlStore:
     def __init__(self, config: Config) -> None:
         self._config = config
 
-    def load(self, jurisdiction: str) -> list[Known]:
+    def load(self, jurisdiction: str) -> list[KnownCard]:
         """Those that are kept, unless the entry says that its site has changed since, or the parsers have."""
         try:
             with connect_sync(self._config).client as client:
@@ -48,9 +48,9 @@ class ControlStore:
         if records and records.changed and kept_at.date() <= records.changed:
             return []
         is_old = datetime.now(UTC) - kept_at > OLD
-        return [Known(each["id"], Signature(each["look"]), each["facts"], {}, is_old) for each in found["parcels"]]
+        return [KnownCard(each["id"], Signature(each["look"]), each["facts"], {}, is_old) for each in found["parcels"]]
 
-    def save(self, jurisdiction: str, known: Sequence[Known]) -> None:
+    def save(self, jurisdiction: str, known: Sequence[KnownCard]) -> None:
         """Keeps them in the place of those before."""
         parcels = [{"id": each.parcel_id, "look": sorted(each.look), "facts": dict(each.digests)} for each in known]
         document: dict[str, Any] = {

@@ -9,7 +9,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import ParseError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import STEP
@@ -35,7 +35,7 @@ class DevnetSpider(SearchingSpider):
 
     name = "devnet"
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             if item.kind == ADDRESS:
                 yield self._search(jurisdiction, item.kind, item.key)
@@ -94,7 +94,7 @@ class DevnetSpider(SearchingSpider):
             yield from (Found(PARCEL, number) for number in found)
             if not found:
                 said = f"{jurisdiction.records.name} has no parcel of the address {key!r}"
-                yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
+                yield ItemResult(self.item_of(response).id, "done", NO_RESULTS, said)
         elif any(normalized(number) == normalized(key) for number in found):
             page = parse.read_parcel(response.body, response.url, jurisdiction.source.synonyms)
             if not page or not _is_of(page, key):
@@ -106,7 +106,7 @@ class DevnetSpider(SearchingSpider):
             yield from self.missing([[self.item_of(response).id, key]], jurisdiction)
 
     @errback
-    def search_failed(self, failure: Failure) -> Iterator[Said]:
+    def search_failed(self, failure: Failure) -> Iterator[ItemResult]:
         """Where the search leads to a parcel whose page is not there, its site is."""
         verdict, answer = verdict_of(failure.value), getattr(failure.value, "response", None)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ class DevnetSpider(SearchingSpider):
             return
         if answer is not None and parse.viewed(answer.url):
             said = f"the search leads to its page, which is not there: {verdict.reason}"
-            yield Said(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)
+            yield ItemResult(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)
         else:
             yield self.site_is_gone(request, verdict.reason)
 

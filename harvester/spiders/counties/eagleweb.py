@@ -10,7 +10,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import ParseError, UsageError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import STEP
@@ -52,7 +52,7 @@ class EaglewebSpider(SearchingSpider):
                 f' hosts = ["{host.name}"] into the entry [{jurisdiction.id}].'
             )
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             if item.kind == PARCEL:
                 yield self._account(jurisdiction, item.key)
@@ -60,7 +60,7 @@ class EaglewebSpider(SearchingSpider):
                 said = (
                     f"{jurisdiction.records.name} is a treasurer's site, where accounts are found by their number only"
                 )
-                yield Said(item.id, "failed", Outcome.INVALID, said)
+                yield ItemResult(item.id, "failed", Outcome.INVALID, said)
             else:
                 yield self._search(jurisdiction, item.kind, item.key)
 
@@ -133,14 +133,14 @@ class EaglewebSpider(SearchingSpider):
             raise ParseError(f"the search finds the account {key}, and its page does not show it")
         if found.number > len(found.accounts):
             said = f"{found.number} are found by {key!r}, and the site shows {len(found.accounts)} at once"
-            yield Said(item, "failed", Outcome.TOO_MANY, said)
+            yield ItemResult(item, "failed", Outcome.TOO_MANY, said)
         elif kind == PARCEL and doubt and Doubt(*doubt).shown:
             yield self.witness_gone(response, item, key)
         elif kind == PARCEL:
             yield from self.missing([[item, key]], jurisdiction)
         elif not found.accounts:
             said = f"{jurisdiction.records.name} has no account of the {kind} {key!r}"
-            yield Said(item, "done", NO_RESULTS, said)
+            yield ItemResult(item, "done", NO_RESULTS, said)
         yield from (Found(PARCEL, number) for number in found.accounts if kind != PARCEL)
 
     def _search(self, jurisdiction: Jurisdiction, kind: str, key: str, doubt: list[Any] | None = None) -> Request:

@@ -13,7 +13,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed, ParseError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, SESSION_CHAIN, STEP
@@ -80,7 +80,7 @@ class EsearchSpider(SearchingSpider):
     ITEM_KINDS = (PARCEL, ADDRESS, OWNER)
     arguments: EsearchArguments
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             if item.kind == PARCEL:
                 yield self._view(jurisdiction, item.key)
@@ -155,7 +155,7 @@ class EsearchSpider(SearchingSpider):
             yield self._unknown(request, item, parcel_id, doubt)
         elif verdict.outcome in _MISSING:
             said = f"the search finds the parcel {parcel_id}, and its page is not there: {verdict.reason}"
-            yield Said(item, "failed", Outcome.NOT_FOUND, said)
+            yield ItemResult(item, "failed", Outcome.NOT_FOUND, said)
 
     def _view(
         self, jurisdiction: Jurisdiction, parcel_id: str, doubt: list[Any] | None = None, *, is_found: bool = False
@@ -169,7 +169,9 @@ class EsearchSpider(SearchingSpider):
             dont_filter=True,
         )
 
-    def _unknown(self, page: Response | Request, item: str, parcel_id: str, doubt: list[Any] | None) -> Request | Said:
+    def _unknown(
+        self, page: Response | Request, item: str, parcel_id: str, doubt: list[Any] | None
+    ) -> Request | ItemResult:
         if doubt and Doubt(*doubt).shown:
             return self.witness_gone(page, item, parcel_id)
         return self._begin(self.jurisdiction_of(page), _Search(item, PARCEL, parcel_id))
@@ -218,12 +220,12 @@ class EsearchSpider(SearchingSpider):
             return
         if seen < found.total:
             said = f"{found.total} are found by {wanted.key!r}, and the site shows {seen} of them"
-            yield Said(wanted.item, "failed", Outcome.TOO_MANY, said)
+            yield ItemResult(wanted.item, "failed", Outcome.TOO_MANY, said)
         elif wanted.kind == PARCEL:
             yield from self.missing([[wanted.item, wanted.key]], jurisdiction)
         elif not seen:
             said = f"{jurisdiction.records.name} has no parcel of the {wanted.kind} {wanted.key!r}"
-            yield Said(wanted.item, "done", NO_RESULTS, said)
+            yield ItemResult(wanted.item, "done", NO_RESULTS, said)
 
     @errback
     def captcha_failed(self, failure: Failure) -> Iterator[Any]:
@@ -249,10 +251,10 @@ class EsearchSpider(SearchingSpider):
         elif verdict.outcome in _MISSING and wanted.token:
             said = f"the site does not know the token that it gave: {verdict.reason}."
             if self.item_of(request).attempt < self.ATTEMPTS:
-                yield Said(wanted.item, "waiting", Outcome.SESSION_EXPIRED, said, datetime.now(UTC) + AGAIN)
+                yield ItemResult(wanted.item, "waiting", Outcome.SESSION_EXPIRED, said, datetime.now(UTC) + AGAIN)
                 return
             said += " It may want its cookies back: see docs/county-records.md#esearch"
-            yield Said(wanted.item, "failed", Outcome.SESSION_EXPIRED, said)
+            yield ItemResult(wanted.item, "failed", Outcome.SESSION_EXPIRED, said)
         elif verdict.outcome in _MISSING:
             yield self.site_is_gone(request, verdict.reason)
 

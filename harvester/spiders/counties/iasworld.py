@@ -11,12 +11,12 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import NotAccepted, PageFailed
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.middlewares.identities import stay_in_session
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import iasworld as parse
-from harvester.parsers.counties.iasworld import Results, Row, Tab
+from harvester.parsers.counties.iasworld import IasWorldResults, IasWorldRow, Tab
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.sites.agreements import root_of
 from harvester.spiders.base import YesOrNo
@@ -96,7 +96,7 @@ class IasworldSpider(SessionSpider):
         answer = parse.read_answer(response.body, response.url)
         if isinstance(answer, str):
             yield self.ask(answer, self.parse_datalet, wanted)
-        elif isinstance(answer, Results):
+        elif isinstance(answer, IasWorldResults):
             yield from self._rows(response, wanted, answer, given, number, first)
         elif wanted.kind == PARCEL:
             yield from self._next(response, wanted, [answer.page], answer.tabs)
@@ -105,7 +105,7 @@ class IasworldSpider(SessionSpider):
             self.end(response)
 
     def _rows(
-        self, response: Response, wanted: Search, found: Results, given: dict[str, str], number: int, first: str
+        self, response: Response, wanted: Search, found: IasWorldResults, given: dict[str, str], number: int, first: str
     ) -> Iterator[Any]:
         if number > 1 and found.rows[0].url == first:
             raise PageFailed(Outcome.LAYOUT_CHANGED, "whatever page is asked for, the site gives the first one")
@@ -128,7 +128,7 @@ class IasworldSpider(SessionSpider):
         else:
             self.end(response)
 
-    def _chosen(self, response: Response, wanted: Search, fits: Sequence[Row]) -> Iterator[Any]:
+    def _chosen(self, response: Response, wanted: Search, fits: Sequence[IasWorldRow]) -> Iterator[Any]:
         """The parcel's own row: of several years, the latest."""
         numbers = sorted({row.parcel_id for row in fits})
         if len(numbers) > 1:
@@ -192,16 +192,20 @@ def _asked(search: Search) -> dict[str, str]:
     return {"number": number, "street": street} if number else {"street": street}
 
 
-def _fitting(rows: Sequence[Row], parcel_id: str) -> list[Row]:
+def _fitting(rows: Sequence[IasWorldRow], parcel_id: str) -> list[IasWorldRow]:
     """Those of the parcel: written like it, or else but for blanks and dashes."""
     exact = [row for row in rows if row.parcel_id == parcel_id]
     return exact or [row for row in rows if normalized(row.parcel_id) == normalized(parcel_id)]
 
 
-def _narrowed(search: Search) -> Iterator[Found | Said]:
+def _narrowed(search: Search) -> Iterator[Found | ItemResult]:
     """A beginning of names with more parcels than the site shows is asked for by all longer ones."""
     if search.kind != OWNER or len(search.key) >= MOST_BEGINNING:
-        yield Said(search.item, "failed", Outcome.TOO_MANY, f"more are found by {search.key!r} than the site shows")
+        yield ItemResult(
+            search.item, "failed", Outcome.TOO_MANY, f"more are found by {search.key!r} than the site shows"
+        )
         return
     yield from (Found(OWNER, search.key + letter) for letter in NEXT_LETTERS)
-    yield Said(search.item, "skipped", SHARDED, "it has more parcels than the site shows: longer names are asked for")
+    yield ItemResult(
+        search.item, "skipped", SHARDED, "it has more parcels than the site shows: longer names are asked for"
+    )

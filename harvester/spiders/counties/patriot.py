@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import PageFailed, ParseError, UsageError
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import patriot as parse
@@ -46,10 +46,10 @@ class PatriotSpider(SessionSpider):
             raise UsageError(_no_account(found.key))
         return found
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             if item.kind == PARCEL and not parse.is_account(item.key):
-                yield Said(item.id, "failed", Outcome.INVALID, _no_account(item.key))
+                yield ItemResult(item.id, "failed", Outcome.INVALID, _no_account(item.key))
             else:
                 yield from super().requests_for(jurisdiction, [item])
 

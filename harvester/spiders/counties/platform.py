@@ -13,12 +13,12 @@ from twisted.python.failure import Failure
 
 from harvester.config import load_config
 from harvester.exceptions import NotAccepted, ParseError, UsageError
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import parse_staged
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.project import spider_loader
 from harvester.sites import load_sites
 from harvester.sites.property import PropertyRecords
@@ -118,16 +118,16 @@ class PlatformSpider(JobSpider, ABC):
         return Jurisdiction(site, records)
 
     @abstractmethod
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterable[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
         """As `requests_of`, with the jurisdiction of the items' job."""
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         try:
             jurisdiction = self.jurisdiction_of(items[0])
         except NotAccepted as error:
-            yield from (Said(item.id, "skipped", Outcome.POLICY_DENIED, str(error)) for item in items)
+            yield from (ItemResult(item.id, "skipped", Outcome.POLICY_DENIED, str(error)) for item in items)
         except UsageError as error:  # jobs of other jurisdictions go on
-            yield from (Said(item.id, "failed", UNKNOWN_SITE, str(error)) for item in items)
+            yield from (ItemResult(item.id, "failed", UNKNOWN_SITE, str(error)) for item in items)
         else:
             yield from self.requests_for(jurisdiction, items)
 
@@ -204,22 +204,22 @@ class PlatformSpider(JobSpider, ABC):
         """Of platforms that show a card for each parcel."""
         return Witnesses(self.crawler.stats, ControlStore(load_config()))
 
-    def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> Said:
+    def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> ItemResult:
         """What becomes of a card in doubt when its witness is not there: it is asked for again, with another one."""
         self.witnesses.forget(page, parcel_id)
         said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is not there now"
-        return Said(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
+        return ItemResult(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
 
-    def stored(self, found: Rows) -> list[Any]:
+    def stored(self, found: PageRows) -> list[Any]:
         """What a page yields. Labels that nobody reads are counted."""
         note_unread_labels(self.crawler.stats, {label: said.times for label, said in found.unread.items()})
         return [*found.records, *found.rejects]
 
-    def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[Said]:
+    def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[ItemResult]:
         """Says of each of the parcels (id of its item, and its number) that there is none."""
         for item, parcel_id in parcels:
             hint = "; are leading zeros missing?" if parcel_id.isdecimal() else ""
-            yield Said(item, "done", NO_RESULTS, f"{jurisdiction.records.name} has no parcel {parcel_id!r}{hint}")
+            yield ItemResult(item, "done", NO_RESULTS, f"{jurisdiction.records.name} has no parcel {parcel_id!r}{hint}")
 
     @errback
     def list_failed(self, failure: Failure) -> Iterator[Any]:
@@ -228,8 +228,8 @@ class PlatformSpider(JobSpider, ABC):
         if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
             yield self.site_is_gone(failure.request, verdict.reason)  # type: ignore[attr-defined]
 
-    def site_is_gone(self, request: Request, reason: str) -> Said:
+    def site_is_gone(self, request: Request, reason: str) -> ItemResult:
         """Says of the item of a request that nothing is known of it."""
         at = self.jurisdiction_of(request).records.base_url
         said = f"the site is not at {at} any more: {reason}. Look for its new address"
-        return Said(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)
+        return ItemResult(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)

@@ -9,13 +9,13 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import NotAccepted
-from harvester.items import Said
+from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.meta import SESSION_CHAIN, STEP
 from harvester.middlewares.identities import end_chain
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties.drift import Signature
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import SearchingSpider
@@ -46,7 +46,7 @@ class SessionSpider(SearchingSpider, ABC):
 
     IN_SESSIONS: ClassVar[bool] = True
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
             yield self.begin(jurisdiction, Search(item.id, item.kind, item.key))
 
@@ -63,7 +63,7 @@ class SessionSpider(SearchingSpider, ABC):
         try:
             jurisdiction = self.jurisdiction_of(request)
         except NotAccepted as error:  # since it was asked
-            yield Said(search.item, "skipped", Outcome.POLICY_DENIED, str(error))
+            yield ItemResult(search.item, "skipped", Outcome.POLICY_DENIED, str(error))
             return
         if outcome is Outcome.SESSION_EXPIRED and search.expired < MOST_EXPIRED:
             yield self.begin(jurisdiction, search._replace(expired=search.expired + 1))
@@ -80,7 +80,7 @@ class SessionSpider(SearchingSpider, ABC):
         self.end(request)
 
     def checked(
-        self, page: Response | Request, search: Search, parcel_id: str, look: Signature, found: Rows
+        self, page: Response | Request, search: Search, parcel_id: str, look: Signature, found: PageRows
     ) -> Iterator[Any]:
         """The records of a parcel, if its card is right, and the request that finds out whether it is."""
         check = self.witnesses.check(page, parcel_id, look, found.records, search.doubt)
@@ -92,20 +92,20 @@ class SessionSpider(SearchingSpider, ABC):
         else:
             self.end(page)
 
-    def nothing(self, page: Response | Request, search: Search, jurisdiction: Jurisdiction) -> Iterator[Said]:
+    def nothing(self, page: Response | Request, search: Search, jurisdiction: Jurisdiction) -> Iterator[ItemResult]:
         """Nothing is found by it."""
         if search.kind != PARCEL:
-            yield Said(search.item, "done", NO_RESULTS, f"no {search.kind} is found by {search.key!r}")
+            yield ItemResult(search.item, "done", NO_RESULTS, f"no {search.kind} is found by {search.key!r}")
         elif search.doubt and Doubt(*search.doubt).shown:
             yield self.witness_gone(page, search.item, search.key)
         else:
             yield from self.missing([[search.item, search.key]], jurisdiction)
         self.end(page)
 
-    def several(self, page: Response, search: Search, numbers: Sequence[str]) -> Iterator[Said]:
+    def several(self, page: Response, search: Search, numbers: Sequence[str]) -> Iterator[ItemResult]:
         """A number means several parcels."""
         said = f"{len(numbers)} parcels are written so but for blanks and dashes: {', '.join(numbers)}; name one"
-        yield Said(search.item, "failed", Outcome.TOO_MANY, said)
+        yield ItemResult(search.item, "failed", Outcome.TOO_MANY, said)
         self.end(page)
 
     def end(self, page: Response | Request) -> None:

@@ -12,8 +12,8 @@ from harvester.exceptions import UsageError
 from harvester.items import Provenance, Record
 from harvester.outcomes.answer import header
 from harvester.parsers.counties import socrata as parse
-from harvester.parsers.counties.columns import Column
-from harvester.parsers.counties.table import Rows
+from harvester.parsers.counties.columns import CountyColumn
+from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.table import TableSpider
 
@@ -26,7 +26,7 @@ _dataset_in = re.compile(r"/([a-z0-9]{4}-[a-z0-9]{4})(?:[./?]|$)").search
 class Dataset(NamedTuple):
     """What a dataset says of itself."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[CountyColumn, ...]
 
 
 class SocrataSpider(TableSpider):
@@ -49,7 +49,7 @@ class SocrataSpider(TableSpider):
     def parse_description(self, body: bytes) -> Dataset:
         return Dataset(parse.parse_dataset(body))
 
-    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> PageRows:
         described, types = header(response, _FIELDS), header(response, _TYPES)
         read = parse.parse_page(response.body, described, jurisdiction.source, self.provenance(response), types)
         read.goes_on = read.number >= int(parse_qs(urlsplit(response.url).query)["$limit"][0])

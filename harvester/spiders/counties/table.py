@@ -12,14 +12,14 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed
 from harvester.frontier.messages import ItemRef
-from harvester.items import Found, Said
+from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, ITEMS_OF, JOB
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.counties import contract
-from harvester.parsers.counties.drift import Table
-from harvester.parsers.counties.table import Layout, Rows
+from harvester.parsers.counties.drift import KnownTable
+from harvester.parsers.counties.table import Layout, PageRows
 from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
 from harvester.spiders.counties.conditions import Parcels, all_of, matching
 from harvester.spiders.counties.platform import SITE, Jurisdiction, PlatformSpider
@@ -52,7 +52,7 @@ class TableSpider(PlatformSpider):
         super().__init__(*args, **kwargs)
         self._described: dict[str, Any] = {}
         """Jurisdiction -> what its table says of itself, as far as this process has asked."""
-        self._tables: defaultdict[str, Table] = defaultdict(Table)
+        self._tables: defaultdict[str, KnownTable] = defaultdict(KnownTable)
         """Job -> what its table looked like."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class TableSpider(PlatformSpider):
         """For the rows that meet the condition, with the callback `parse_parcels`, which is given the arguments."""
 
     @abstractmethod
-    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+    def read_page(self, response: Response, jurisdiction: Jurisdiction) -> PageRows:
         """The records of a page of rows. Raises ParseError."""
 
     def ask(self, url: str, callback: Callable[..., Any], **arguments: Any) -> Request:
@@ -85,7 +85,7 @@ class TableSpider(PlatformSpider):
 
     # Items ------------------------------------------------------------------------------------------------------
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         if items[0].kind == PAGE:
             yield self.page_request(jurisdiction, items[0].input)
         elif items[0].kind == TABLE:
@@ -121,7 +121,7 @@ class TableSpider(PlatformSpider):
             request: Request = failure.request  # type: ignore[attr-defined]
             at = self.jurisdiction_of(request).records.base_url
             said = f"there is no table at {at}: {verdict.reason}. Tables move: look for its new address"
-            yield from (Said(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
+            yield from (ItemResult(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
 
     # All rows ---------------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class TableSpider(PlatformSpider):
         rows = min(rows, self.arguments_of(response).page_rows)
         return self._page(jurisdiction, 0, rows, total=total, **more)
 
-    def rows_of(self, response: Response, jurisdiction: Jurisdiction) -> Rows:
+    def rows_of(self, response: Response, jurisdiction: Jurisdiction) -> PageRows:
         """What a page holds. Raises ParseError when it is none, or the table is not as it was on other pages."""
         read = self.read_page(response, jurisdiction)
         table = self._tables[str(response.meta[JOB])]
@@ -170,7 +170,7 @@ class TableSpider(PlatformSpider):
     def _page(self, jurisdiction: Jurisdiction, offset: int, rows: int, **more: Any) -> Found:
         return Found(PAGE, f"{offset}+{rows}", {SITE: jurisdiction.id, "offset": offset, "rows": rows, **more})
 
-    def records_of(self, read: Rows) -> Iterator[Any]:
+    def records_of(self, read: PageRows) -> Iterator[Any]:
         """What is stored of a page. Rows without a parcel's number - streets, water - are counted."""
         if read.without_id:
             self.crawler.stats.inc_value("harvester/counties/rows_without_parcel_id", read.without_id)
@@ -194,7 +194,7 @@ class TableSpider(PlatformSpider):
         yield from self.records_of(read)
         if read.goes_on:
             said = f"it has more rows than the {read.number:,} that the server gives at once"
-            yield Said(parcels[0][0], "failed", Outcome.TOO_MANY, said)
+            yield ItemResult(parcels[0][0], "failed", Outcome.TOO_MANY, said)
         known = set(map(normalized, read.parcel_ids))
         left = [parcel for parcel in parcels if normalized(parcel[1]) not in known]
         if padded:
@@ -216,7 +216,7 @@ class TableSpider(PlatformSpider):
         for parcel in parcels:
             yield from self._narrowed(self._ask_for(jurisdiction, [parcel], padded=padded, alone=True), [parcel])
 
-    def _narrowed(self, outputs: Iterator[Request | Said], parcels: Parcels) -> Iterator[Request | Said]:
+    def _narrowed(self, outputs: Iterator[Request | ItemResult], parcels: Parcels) -> Iterator[Request | ItemResult]:
         """Requests that belong to these parcels alone."""
         for output in outputs:
             if isinstance(output, Request):
@@ -225,7 +225,7 @@ class TableSpider(PlatformSpider):
 
     def _ask_for(
         self, jurisdiction: Jurisdiction, parcels: Parcels, *, padded: bool = False, alone: bool = False
-    ) -> Iterator[Request | Said]:
+    ) -> Iterator[Request | ItemResult]:
         """For the rows of these parcels; before, when this process does not know it yet, for what the table says."""
         described = self._described.get(jurisdiction.id)
         if described is None:

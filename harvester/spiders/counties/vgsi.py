@@ -11,7 +11,7 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed, ParseError, UsageError
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, STEP
 from harvester.outcomes import Outcome, verdict_of
@@ -72,7 +72,7 @@ class VgsiSpider(SearchingSpider):
         read = read_card(parse.parse_staged(raw), cls.staged_source(key), provenance)
         return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
-    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         item = items[0]
         if item.kind == LETTER:
             yield self._streets(jurisdiction, "Letter", item.key)
@@ -83,7 +83,7 @@ class VgsiSpider(SearchingSpider):
         elif parse.is_pid(item.key):
             yield self._card(jurisdiction, item.key)
         else:
-            yield Said(item.id, "failed", Outcome.INVALID, _no_pid(item.key))
+            yield ItemResult(item.id, "failed", Outcome.INVALID, _no_pid(item.key))
 
     # A parcel ---------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class VgsiSpider(SearchingSpider):
             near = ", ".join(each.value for each in found[:MOST_SUGGESTED])
             near = f"; the search suggests {near}" if near else ""
             said = f"{self.jurisdiction_of(response).records.name} has no parcel of the {kind} {words!r}{near}"
-            yield Said(self.item_of(response).id, "done", NO_RESULTS, said)
+            yield ItemResult(self.item_of(response).id, "done", NO_RESULTS, said)
 
     def _search(self, jurisdiction: Jurisdiction, kind: str, words: str) -> Request:
         call, source = _SEARCHES[kind]

@@ -14,7 +14,7 @@ from scrapy.statscollectors import StatsCollector
 from harvester.exceptions import ParseError
 from harvester.items.property import CountyRecord
 from harvester.meta import JOB, NO_PROOF, STEP
-from harvester.parsers.counties.drift import MAX_CONTROLS, MOST_NAMED, Controls, Known, Pages, Signature, difference
+from harvester.parsers.counties.drift import MAX_CONTROLS, MOST_NAMED, Controls, KnownCard, Pages, Signature, difference
 from harvester.parsers.counties.facts import different, facts_of
 from harvester.spiders.labels import note_new_labels
 
@@ -51,7 +51,7 @@ class Doubt(NamedTuple):
     """Why a control parcel is asked for."""
 
 
-class Check(NamedTuple):
+class ControlCheck(NamedTuple):
     """What is to be done with a card."""
 
     is_right: bool = False
@@ -60,18 +60,18 @@ class Check(NamedTuple):
     """The parcel whose card is to be asked for now, and the doubt that goes along."""
 
 
-class Kept(Protocol):
+class ControlParcelStore(Protocol):
     """Where control parcels are kept for other processes."""
 
-    def load(self, jurisdiction: str) -> list[Known]: ...
+    def load(self, jurisdiction: str) -> list[KnownCard]: ...
 
-    def save(self, jurisdiction: str, known: Sequence[Known]) -> None: ...
+    def save(self, jurisdiction: str, known: Sequence[KnownCard]) -> None: ...
 
 
 class Witnesses:
     """Those of all jobs of a process."""
 
-    def __init__(self, stats: StatsCollector, kept: Kept | None = None) -> None:
+    def __init__(self, stats: StatsCollector, kept: ControlParcelStore | None = None) -> None:
         self._stats = stats
         self._kept = kept
         self._gone: set[str] = set()
@@ -86,7 +86,7 @@ class Witnesses:
         look: Signature,
         records: Sequence[CountyRecord],
         doubt: Sequence[Any] | None,
-    ) -> Check:
+    ) -> ControlCheck:
         """Tells whether the card of a parcel is to be stored, and what is to be asked for.
 
         A card that is strange is in doubt: a control parcel is asked for; if that is as before, the card is asked for
@@ -96,7 +96,7 @@ class Witnesses:
         pages, of = self._pages_of(str(page.meta[JOB]), jurisdiction), Doubt(*doubt) if doubt else None
         facts = facts_of(records)
         if of and of.shown:
-            check = self._check_control(page, pages, Known.of(parcel_id, look, facts), of)
+            check = self._check_control(page, pages, KnownCard.of(parcel_id, look, facts), of)
             self._keep(pages, jurisdiction)
             return check
         if of and difference(of.look, look):
@@ -106,7 +106,7 @@ class Witnesses:
                 if pages.changed and parcel_id != pages.witness:
                     page.meta[STEP] = True
                     raise ParseError(pages.changed)
-                witness = Known.of(pages.witness, pages.shown, pages.facts)
+                witness = KnownCard.of(pages.witness, pages.shown, pages.facts)
                 return self._ask(page, pages, witness, Doubt(parcel_id, sorted(look)))
             if (strange := pages.controls.why_strange(facts)) and (control := pages.controls.next(parcel_id)):
                 return self._ask(page, pages, control, Doubt(parcel_id, sorted(look), strange=strange))
@@ -117,7 +117,7 @@ class Witnesses:
             page.meta[NO_PROOF] = True
         if pages.controls.is_due and (control := pages.controls.next(parcel_id)):
             return self._ask(None, pages, control, Doubt("", ()))._replace(is_right=True)
-        return Check(is_right=True)
+        return ControlCheck(is_right=True)
 
     def forget(self, page: Request | Response, parcel_id: str) -> None:
         """A witness is not there any more: the pages of the job are learnt anew."""
@@ -137,15 +137,15 @@ class Witnesses:
             controls.is_kept = True
             self._kept.save(jurisdiction, controls.known)
 
-    def _ask(self, page: Response | Request | None, pages: Pages, control: Known, of: Doubt) -> Check:
+    def _ask(self, page: Response | Request | None, pages: Pages, control: KnownCard, of: Doubt) -> ControlCheck:
         if page is not None:
             page.meta[STEP] = True
         self._stats.inc_value(CONTROLS_ASKED)
         asked = (self._name, pages.controls.stored)
         of = of._replace(shown=sorted(control.look), digests=control.digests, asked=asked, is_old=control.is_old)
-        return Check(asks=(control.parcel_id, list(of)))
+        return ControlCheck(asks=(control.parcel_id, list(of)))
 
-    def _check_control(self, page: Response | Request, pages: Pages, now: Known, of: Doubt) -> Check:
+    def _check_control(self, page: Response | Request, pages: Pages, now: KnownCard, of: Doubt) -> ControlCheck:
         page.meta[STEP] = True
         said = difference(of.shown, now.look)
         if said and not of.is_old:
@@ -173,9 +173,9 @@ class Witnesses:
         process, stored = of.asked
         pages.controls.are_as_before(now, stored if process == self._name else 0)
         return (
-            Check(asks=(of.parcel_id, list(Doubt(of.parcel_id, of.look, strange=of.strange))))
+            ControlCheck(asks=(of.parcel_id, list(Doubt(of.parcel_id, of.look, strange=of.strange))))
             if of.parcel_id
-            else Check()
+            else ControlCheck()
         )
 
     def _with_list(self, pages: Pages, said: str) -> str:

@@ -22,11 +22,11 @@ from harvester.exceptions import InvalidRecordError, TooCostlyError, UsageError
 from harvester.hosts import user_of
 from harvester.items import Found
 from harvester.items.other import check_collection, collection_named
-from harvester.parsers.web.endpoint import Wanted
+from harvester.parsers.web.endpoint import EndpointDeclaration
 from harvester.parsers.web.rows import check_path
 from harvester.parsers.web.schemas import check_schema, unchecked_formats
 from harvester.recheck.durations import read_duration
-from harvester.recheck.stopping import Pages, Rule
+from harvester.recheck.stopping import ListRule, Pages
 from harvester.sites.problems import problems
 
 logger = logging.getLogger(__name__)
@@ -115,10 +115,10 @@ class Paging(_Table):
         return self
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> ListRule:
         """As the look knows it."""
         numbered: dict[str, Pages] = {"page": "page", "offset": "offset"}
-        return Rule(numbered.get(self.by, "cursor"), self.first if self.by == "page" else 0, self.in_a_row)
+        return ListRule(numbered.get(self.by, "cursor"), self.first if self.by == "page" else 0, self.in_a_row)
 
 
 class Endpoint(_Table):
@@ -165,11 +165,13 @@ class Endpoint(_Table):
         return [name for value in self.headers.values() for name in _variables(value)]
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> EndpointDeclaration:
         """What is declared of its answers."""
         pages = self.pages
         leads_to = pages.at if pages and pages.by != "link" else ""
-        return Wanted(self.rows, self.pick, self.key, self.json_schema, leads_to, pages.total if pages else "")
+        return EndpointDeclaration(
+            self.rows, self.pick, self.key, self.json_schema, leads_to, pages.total if pages else ""
+        )
 
     def found(self, name: str) -> Found:
         """As an item of a job. Its input is the table, without what has its default."""

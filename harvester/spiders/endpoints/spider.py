@@ -16,16 +16,16 @@ from scrapy.http import Response
 
 from harvester.download.addresses import origin_of
 from harvester.exceptions import InvalidRecordError, PageFailed, ParseError, UsageError
-from harvester.items import Found, Provenance, Record, Reject, Said
+from harvester.items import Found, ItemResult, Provenance, Record, Reject
 from harvester.items.other import ItemRecord, collection_type
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, FROM_ENVIRONMENT
 from harvester.outcomes import Outcome
 from harvester.parsers.web import rows as parse
-from harvester.parsers.web.endpoint import Page, Row, Whole, read_rows, read_whole
+from harvester.parsers.web.endpoint import EndpointRow, RowsPage, Whole, read_rows, read_whole
 from harvester.parsers.web.links import next_link
 from harvester.pipelines.mongo import unstorable
-from harvester.recheck.stopping import Entry, Position, Rule
+from harvester.recheck.stopping import ListEntry, ListRule, Position
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.endpoints.definition import (
     ENDPOINT,
@@ -38,7 +38,7 @@ from harvester.spiders.endpoints.definition import (
     warn_of_formats,
 )
 from harvester.spiders.labels import note_new_labels
-from harvester.spiders.pagination import Listed, ListItem, PaginationSpider
+from harvester.spiders.pagination import ListPage, PagedItem, PaginationSpider
 
 DOCUMENT = "document"
 """The only entry of an endpoint that is kept as a whole."""
@@ -120,15 +120,15 @@ class EndpointsSpider(PaginationSpider):
                 said = (
                     f"its headers name {', '.join(missing)}, which the environment of this worker does not have: set it"
                 )
-                yield Said(item.id, "failed", Outcome.INVALID, said)
+                yield ItemResult(item.id, "failed", Outcome.INVALID, said)
             else:
                 yield from super().requests_of([item])
 
-    def rule_of(self, of: ListItem) -> Rule:
+    def rule_of(self, of: PagedItem) -> ListRule:
         pages = endpoint_of(of.input).pages
-        return pages.rule if pages else Rule()
+        return pages.rule if pages else ListRule()
 
-    def page_request(self, of: ListItem, at: Position) -> Request:
+    def page_request(self, of: PagedItem, at: Position) -> Request:
         endpoint = endpoint_of(of.input)
         request = Request(
             address_of(endpoint, at),
@@ -145,7 +145,7 @@ class EndpointsSpider(PaginationSpider):
 
     # Answers ----------------------------------------------------------------------------------------------------
 
-    async def read_page(self, response: Response, of: ListItem, kept: Mapping[str, Any]) -> Listed:
+    async def read_page(self, response: Response, of: PagedItem, kept: Mapping[str, Any]) -> ListPage:
         endpoint = endpoint_of(of.input)
         if endpoint.rows:
             return await self._rows(response, endpoint, kept)
@@ -156,22 +156,22 @@ class EndpointsSpider(PaginationSpider):
         record = self._record(endpoint, item, read.raw, response)
         if unkept := record.reason if isinstance(record, Reject) else unstorable(record.to_document()):
             raise PageFailed(Outcome.INVALID, f"it cannot be kept: {unkept}")
-        return Listed([Entry(DOCUMENT, version)], [record], kept={"shape": [*map(list, shape.items())]})
+        return ListPage([ListEntry(DOCUMENT, version)], [record], kept={"shape": [*map(list, shape.items())]})
 
-    async def _rows(self, response: Response, endpoint: Endpoint, kept: Mapping[str, Any]) -> Listed:
+    async def _rows(self, response: Response, endpoint: Endpoint, kept: Mapping[str, Any]) -> ListPage:
         known = kept.get("answer", "") if endpoint.pages is None else ""
-        read: Page = await self.read(read_rows, response.body, _content_type(response), endpoint.wanted, known)
+        read: RowsPage = await self.read(read_rows, response.body, _content_type(response), endpoint.wanted, known)
         leads_to = next_of(endpoint, read.next, response)
         if known == read.answer:
-            return Listed([], [], kept=kept)  # nothing of it is new, however many rows there are
-        entries = [Entry(row.key or row.version, "" if row.problem else row.version) for row in read.rows]
+            return ListPage([], [], kept=kept)  # nothing of it is new, however many rows there are
+        entries = [ListEntry(row.key or row.version, "" if row.problem else row.version) for row in read.rows]
         shape = self._shape(endpoint, read.shape, kept, has_rows=bool(read.rows))
         outputs = _Outputs(read.rows, lambda row: self._of_row(endpoint, row, response))
-        return Listed(
+        return ListPage(
             entries, outputs, leads_to, read.total, {"shape": [*map(list, shape.items())], "answer": read.answer}
         )
 
-    def _of_row(self, endpoint: Endpoint, row: Row, response: Response) -> ItemRecord | Reject:
+    def _of_row(self, endpoint: Endpoint, row: EndpointRow, response: Response) -> ItemRecord | Reject:
         if row.problem:
             return Reject(endpoint.collection, row.problem, "", row.text, response.url)
         return self._record(endpoint, _item(msgspec.json.decode(row.text), row.key), row.text, response)
@@ -201,7 +201,7 @@ def _content_type(response: Response) -> str:
 class _Outputs(Sequence[Any]):
     """Makes what is yielded for a row when it is asked for: of most rows of an answer nothing is new."""
 
-    def __init__(self, rows: Sequence[Row], make: Callable[[Row], Any]) -> None:
+    def __init__(self, rows: Sequence[EndpointRow], make: Callable[[EndpointRow], Any]) -> None:
         self._rows = rows
         self._make = make
 

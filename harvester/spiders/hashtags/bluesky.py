@@ -11,17 +11,17 @@ from scrapy.http import Response
 
 from harvester.identities.bluesky import account_of
 from harvester.identities.credentials import SpiderAccount
-from harvester.items import Batch, Provenance, Said
+from harvester.items import Batch, ItemResult, Provenance
 from harvester.items.trend import WORLD, Trend, normal_tag
 from harvester.jobs.documents import JobItem
 from harvester.meta import AUTHENTICATE
 from harvester.middlewares.identities import account_origin
 from harvester.outcomes import Outcome
-from harvester.parsers.bluesky.answers import parse_posts
+from harvester.parsers.bluesky.responses import parse_posts
 from harvester.parsers.hashtags import bluesky as parse
-from harvester.parsers.hashtags.parts import Look
-from harvester.spiders.bluesky.asking import xrpc
-from harvester.spiders.hashtags.asking import TAG, Asking, Wanted
+from harvester.parsers.hashtags.rows import VisitContext
+from harvester.spiders.bluesky.requests import xrpc
+from harvester.spiders.hashtags.requests import TAG, HashtagRequests, WantedTag
 from harvester.stores.mongodb import connect, disconnect
 
 EVERY = timedelta(hours=1)
@@ -36,7 +36,7 @@ NO_LOGIN = (
 )
 
 
-class Bluesky(Asking):
+class Bluesky(HashtagRequests):
     """Asks the AppView for trends; for posts with a tag the account's own server."""
 
     login_origin: str | None = None
@@ -51,13 +51,13 @@ class Bluesky(Asking):
         """To be called before anything is asked for."""
         self.login_origin = await account_origin(self.crawler)
 
-    def bluesky_requests(self, item: JobItem, wanted: Wanted) -> Iterator[Request | Said]:
+    def bluesky_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request | ItemResult]:
         """Of an item."""
         if not wanted.tag:
             address = xrpc(self.config.bluesky_service, "app.bsky.unspecced.getTrends", {"limit": MOST_TRENDS})
             yield self.ask_json(address, self.read_bluesky_trends)
         elif self.login_origin is None:
-            yield Said(item.id, "skipped", Outcome.AUTH_REQUIRED, NO_LOGIN)
+            yield ItemResult(item.id, "skipped", Outcome.AUTH_REQUIRED, NO_LOGIN)
         else:
             tag, most = str(item.input.get(TAG) or wanted.tag), self.arguments_of(item).max_posts
             yield self._search_posts(tag, most, first=True)
@@ -112,7 +112,7 @@ class Bluesky(Asking):
         kept = set(sorted(names, key=lambda tag: (-names[tag], tag))[: None if wanted else MOST_COUNTED])
         seen = Provenance("", datetime.now(UTC), self.name, self.crawl_id)
         for day, tags in sorted(by_day.items()):
-            look = Look(parse.COUNTED, WORLD, parse.PERIOD, day, seen)
+            look = VisitContext(parse.COUNTED, WORLD, parse.PERIOD, day, seen)
             ordered = sorted(kept.intersection(tags), key=lambda tag: (-tags[tag], tag))
             records: list[Trend] = []
             for rank, tag in enumerate(ordered, 1):

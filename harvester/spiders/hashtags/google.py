@@ -9,16 +9,16 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.parsers.hashtags import google as parse
-from harvester.spiders.hashtags.asking import Asking, Wanted
+from harvester.spiders.hashtags.requests import HashtagRequests, WantedTag
 
 EVERY = timedelta(hours=1)
 """How often there is something new."""
 
 
-class Google(Asking):
+class Google(HashtagRequests):
     """Asks for the feed of a country."""
 
-    def google_requests(self, wanted: Wanted) -> Iterator[Request]:
+    def google_requests(self, wanted: WantedTag) -> Iterator[Request]:
         """Of an item."""
         address = f"{self.config.google_trends_url}/trending/rss?{urlencode({'geo': wanted.place})}"
         yield self.ask(address, self.read_google_trends, region=wanted.place)

@@ -13,10 +13,10 @@ from harvester.items import Provenance
 from harvester.jobs.documents import JobItem
 from harvester.meta import AUTHENTICATE, QUOTA
 from harvester.parsers.hashtags import instagram as parse
-from harvester.parsers.hashtags.parts import Look
+from harvester.parsers.hashtags.rows import VisitContext
 from harvester.politeness.quotas import Quota
-from harvester.spiders.hashtags.asking import TAG, Wanted
-from harvester.spiders.hashtags.keys import INSTAGRAM, Keys
+from harvester.spiders.hashtags.keys import INSTAGRAM, ApiKeys
+from harvester.spiders.hashtags.requests import TAG, WantedTag
 
 MOST_ROWS = 50
 """Of an answer."""
@@ -24,10 +24,10 @@ TAGS, DAYS = 30, 7
 """So many different hashtags may be asked for in so many days, which roll along."""
 
 
-class Instagram(Keys):
+class Instagram(ApiKeys):
     """Asks the Graph API: for a hashtag's id, then for its media."""
 
-    def instagram_requests(self, item: JobItem, wanted: Wanted) -> Iterator[Request]:
+    def instagram_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request]:
         """Of an item."""
         tag = str(item.input.get(TAG) or wanted.tag)
         quota = Quota(self.quota_name(INSTAGRAM, "hashtags"), TAGS, tag.lower(), DAYS * 86_400.0)
@@ -43,7 +43,7 @@ class Instagram(Keys):
 
     def read_hashtag_id(self, response: Response, tag: str, left: int) -> Iterator[Any]:
         """The hashtag, and requests for what is popular with it, and for what is new."""
-        look = Look(parse.SOURCE, "", "", datetime.now(UTC), self._seen(response))
+        look = VisitContext(parse.SOURCE, "", "", datetime.now(UTC), self._seen(response))
         hashtag = parse.parse_search(response.body, look, tag)
         yield hashtag
         for edge in ("top_media", "recent_media"):

@@ -9,12 +9,12 @@ from twisted.python.failure import Failure
 
 from harvester.identities.credentials import SpiderAccount
 from harvester.identities.service_key import key_account
-from harvester.items import Said
+from harvester.items import ItemResult
 from harvester.meta import AUTHENTICATE, ITEMS
 from harvester.middlewares.batch import batched
 from harvester.middlewares.quota import waits_until
 from harvester.outcomes import Outcome, verdict_of
-from harvester.spiders.hashtags.asking import Asking
+from harvester.spiders.hashtags.requests import HashtagRequests
 
 YOUTUBE, INSTAGRAM = "youtube", "instagram"
 NO_KEY = {
@@ -27,7 +27,7 @@ NO_KEY = {
 """What to do without one."""
 
 
-class Keys(Asking):
+class ApiKeys(HashtagRequests):
     """Has the keys of the settings."""
 
     HAS_QUOTAS = True
@@ -63,11 +63,11 @@ class Keys(Asking):
             items = [item for item, _ in request.meta[ITEMS]]
             if until := await waits_until(self.crawler, request, verdict):
                 for item in items:
-                    yield Said(item, "waiting", Outcome.RATE_LIMITED, verdict.reason, until)
+                    yield ItemResult(item, "waiting", Outcome.RATE_LIMITED, verdict.reason, until)
             elif verdict.outcome in (Outcome.AUTH_REQUIRED, Outcome.SESSION_EXPIRED):
                 for item in items:
                     refused = f"the key is refused ({verdict.reason}). {NO_KEY[request.meta[AUTHENTICATE]]}"
-                    yield Said(item, "failed", Outcome.AUTH_REQUIRED, refused)
+                    yield ItemResult(item, "failed", Outcome.AUTH_REQUIRED, refused)
 
         async for output in batched(outputs(), request):
             yield output

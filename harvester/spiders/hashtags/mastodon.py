@@ -9,13 +9,13 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from harvester.items import Said
+from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS
 from harvester.outcomes import Outcome, verdict_of
 from harvester.parsers.hashtags import mastodon as parse
 from harvester.parsers.web.links import next_link
-from harvester.spiders.hashtags.asking import TAG, Asking, Wanted
+from harvester.spiders.hashtags.requests import TAG, HashtagRequests, WantedTag
 from harvester.spiders.job import errback
 
 EVERY = timedelta(hours=1)
@@ -25,10 +25,10 @@ MOST_TRENDS, MOST_POSTS = 20, 40
 TOKEN = "docs/hashtags.md says how to give harvester a token of yours"
 
 
-class Mastodon(Asking):
+class Mastodon(HashtagRequests):
     """Asks instances for trends, and for the latest posts with a tag."""
 
-    def mastodon_requests(self, item: JobItem, wanted: Wanted) -> Iterator[Request]:
+    def mastodon_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request]:
         """Of an item."""
         if not wanted.tag:
             address = f"{origin_of_instance(wanted.place)}/api/v1/trends/tags?{urlencode({'limit': MOST_TRENDS})}"
@@ -75,9 +75,9 @@ class Mastodon(Asking):
         if access in ("disabled", "authenticated"):
             to_whom = "nobody" if access == "disabled" else f"those who log in only: {TOKEN}"
             reason = f"{urlsplit(response.url).netloc} shows timelines of tags to {to_whom}"
-            yield Said(self.item_of(response).id, "skipped", Outcome.POLICY_DENIED, reason)
+            yield ItemResult(self.item_of(response).id, "skipped", Outcome.POLICY_DENIED, reason)
         else:
-            yield Said(self.item_of(response).id, "done", Outcome.EMPTY, "there is no post with this tag")
+            yield ItemResult(self.item_of(response).id, "done", Outcome.EMPTY, "there is no post with this tag")
 
     @errback
     def access_unknown(self, failure: Failure) -> Iterator[Any]:
@@ -85,7 +85,7 @@ class Mastodon(Asking):
         request = failure.request  # type: ignore[attr-defined]
         if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.LAYOUT_CHANGED):  # type: ignore[arg-type]
             ((item, _),) = request.meta[ITEMS]
-            yield Said(item, "done", Outcome.EMPTY, "there is no post with this tag")
+            yield ItemResult(item, "done", Outcome.EMPTY, "there is no post with this tag")
 
     @errback
     def timeline_failed(self, failure: Failure) -> Iterator[Any]:
@@ -95,7 +95,7 @@ class Mastodon(Asking):
         if verdict.outcome is Outcome.AUTH_REQUIRED:
             ((item, _),) = request.meta[ITEMS]
             reason = f"{urlsplit(request.url).netloc} wants a login ({verdict.reason}): {TOKEN}"
-            yield Said(item, "skipped", Outcome.AUTH_REQUIRED, reason)
+            yield ItemResult(item, "skipped", Outcome.AUTH_REQUIRED, reason)
 
 
 def origin_of_instance(place: str) -> str:

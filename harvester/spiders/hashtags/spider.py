@@ -7,19 +7,19 @@ from msgspec.structs import replace
 from scrapy import Request
 
 from harvester.exceptions import HarvesterError, UsageError
-from harvester.items import Found, Provenance, Record, Said
+from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.items.trend import WORLD
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome
 from harvester.parsers.hashtags.staged import read_staged
 from harvester.sites import load_sites
 from harvester.spiders.hashtags.arguments import SOURCES, HashtagsArguments, instance_of, problem_of_tag, region_of
-from harvester.spiders.hashtags.asking import CHART, TAG, Wanted, found
 from harvester.spiders.hashtags.bluesky import Bluesky
 from harvester.spiders.hashtags.google import Google
 from harvester.spiders.hashtags.instagram import Instagram
 from harvester.spiders.hashtags.keys import NO_KEY
 from harvester.spiders.hashtags.mastodon import Mastodon, origin_of_instance
+from harvester.spiders.hashtags.requests import CHART, TAG, WantedTag, found
 from harvester.spiders.hashtags.tiktok import PERIODS, Tiktok
 from harvester.spiders.hashtags.youtube import Youtube
 
@@ -38,7 +38,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
     @classmethod
     def check_item(cls, found: Found) -> Found:
         """A key is what `asking.Wanted` writes."""
-        wanted, tag = Wanted.of(found.key), found.key.partition("#")[2]
+        wanted, tag = WantedTag.of(found.key), found.key.partition("#")[2]
         if wanted.source not in SOURCES or (found.kind == TAG) is not ("#" in found.key):
             like = "mastodon mastodon.social #cats" if found.kind == TAG else "google US"
             raise UsageError(f"{found.key!r} is no key of a {found.kind}, like: {like}")
@@ -52,7 +52,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
 
     @classmethod
     def site_of(cls, found: Found) -> str:
-        wanted = Wanted.of(found.key)
+        wanted = WantedTag.of(found.key)
         return load_sites().of(origin_of_instance(wanted.place)).name if wanted.source == "mastodon" else ""
 
     @property
@@ -104,12 +104,12 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
             for place in places_of_tags(source, arguments):
                 yield from (found(source, place, tag) for tag in tags)
 
-    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | Said]:
+    def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         for item in items:
-            wanted = Wanted.of(item.key)
+            wanted = WantedTag.of(item.key)
             match wanted.source:
                 case service if service in NO_KEY and service not in self.keys:
-                    yield Said(item.id, "failed", Outcome.AUTH_REQUIRED, NO_KEY[service])
+                    yield ItemResult(item.id, "failed", Outcome.AUTH_REQUIRED, NO_KEY[service])
                 case "google":
                     yield from self.google_requests(wanted)
                 case "mastodon":
@@ -145,7 +145,7 @@ def places_of_tags(source: str, asked_for: HashtagsArguments) -> Sequence[str]:
     return [""] if source in ("bluesky", "instagram", "youtube") else ()
 
 
-def check_place(wanted: Wanted) -> str:
+def check_place(wanted: WantedTag) -> str:
     """In its usual form. Raises ValueError when the source has no such place."""
     place, days = (wanted.place.partition(" ")[::2]) if wanted.source == "tiktok" else (wanted.place, "")
     match wanted.source, bool(wanted.tag):

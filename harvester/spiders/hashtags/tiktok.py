@@ -13,11 +13,11 @@ from scrapy.http import Response
 
 from harvester.browser.render_options import captured_of
 from harvester.exceptions import PageFailed
-from harvester.items import Said
+from harvester.items import ItemResult
 from harvester.meta import RENDER, RENDERING
 from harvester.outcomes import Outcome
 from harvester.parsers.hashtags import tiktok as parse
-from harvester.spiders.hashtags.asking import Asking, Wanted
+from harvester.spiders.hashtags.requests import HashtagRequests, WantedTag
 
 EVERY = timedelta(days=1)
 """How often there is something new."""
@@ -35,10 +35,10 @@ _STEPS: list[dict[str, Any]] = [
 ]
 
 
-class Tiktok(Asking):
+class Tiktok(HashtagRequests):
     """Has a browser show the page of a country."""
 
-    def tiktok_requests(self, wanted: Wanted) -> Iterator[Request]:
+    def tiktok_requests(self, wanted: WantedTag) -> Iterator[Request]:
         """Of an item, whose place is a country and a number of days."""
         region, _, days = wanted.place.partition(" ")
         address = f"{self.config.tiktok_url}{PATH}?{urlencode({'countryCode': region, 'period': days})}"
@@ -63,6 +63,6 @@ class Tiktok(Asking):
             yield from read.rejects
         if refusal:
             shown = f"TikTok shows {rows} hashtags to those who are not logged in, and refuses more: {refusal}"
-            yield Said(self.item_of(response).id, "done", Outcome.OK, shown)
+            yield ItemResult(self.item_of(response).id, "done", Outcome.OK, shown)
         elif not rows:
-            yield Said(self.item_of(response).id, "done", Outcome.EMPTY, "the list is empty")
+            yield ItemResult(self.item_of(response).id, "done", Outcome.EMPTY, "the list is empty")

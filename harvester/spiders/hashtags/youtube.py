@@ -14,8 +14,8 @@ from harvester.jobs.documents import JobItem
 from harvester.meta import AUTHENTICATE, QUOTA
 from harvester.parsers.hashtags import youtube as parse
 from harvester.politeness.quotas import Quota
-from harvester.spiders.hashtags.asking import TAG, Wanted
-from harvester.spiders.hashtags.keys import YOUTUBE, Keys
+from harvester.spiders.hashtags.keys import YOUTUBE, ApiKeys
+from harvester.spiders.hashtags.requests import TAG, WantedTag
 
 EVERY = timedelta(hours=1)
 """How often there is something new."""
@@ -26,10 +26,10 @@ ZONE = "America/Los_Angeles"
 """At whose midnight quotas are new."""
 
 
-class Youtube(Keys):
+class Youtube(ApiKeys):
     """Asks the Data API."""
 
-    def youtube_requests(self, item: JobItem, wanted: Wanted) -> Iterator[Request]:
+    def youtube_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request]:
         """Of an item."""
         most = self.arguments_of(item).max_posts
         if wanted.tag:

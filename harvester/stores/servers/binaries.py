@@ -5,12 +5,12 @@ import signal
 import subprocess
 
 from harvester.exceptions import ServiceError
-from harvester.stores.servers.kinds import Server
+from harvester.stores.servers.kinds import PrivateServer
 
 TRIAL_TIMEOUT_SECONDS = 30
 
 
-def find_binary(server: Server) -> str:
+def find_binary(server: PrivateServer) -> str:
     """Path of the server's binary. Raises ServiceError that quotes what each candidate said."""
     found = [path for name in server.executables if (path := shutil.which(name))]
     found += [str(path) for path in server.wheel_binaries()]

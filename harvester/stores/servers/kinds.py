@@ -10,7 +10,7 @@ from urllib.parse import quote
 LOOPBACK = "127.0.0.1"
 
 
-class Access(NamedTuple):
+class ServerAccess(NamedTuple):
     """Where a private server listens, and what it asks its clients for."""
 
     secret_file: Path
@@ -35,7 +35,7 @@ def connect(path: Path | None, port: int, timeout: float) -> socket.socket:
     return connection
 
 
-class Server(ABC):
+class PrivateServer(ABC):
     """A server that can be run privately."""
 
     name: ClassVar[str]
@@ -55,26 +55,26 @@ class Server(ABC):
         """How to run it in the foreground; where it listens comes after."""
 
     @abstractmethod
-    def options(self, access: Access) -> list[str]:
+    def options(self, access: ServerAccess) -> list[str]:
         """Makes it listen there and nowhere else, to those who know the secret.
 
         The secret itself is not among them: everybody may read a process's command line.
         """
 
-    def stdin(self, access: Access) -> str:
+    def stdin(self, access: ServerAccess) -> str:
         """What it reads at its start."""
         return ""
 
     @abstractmethod
-    def uri(self, access: Access) -> str:
+    def uri(self, access: ServerAccess) -> str:
         """Its address for clients, with the secret."""
 
     @abstractmethod
-    def answers(self, access: Access) -> bool:
+    def answers(self, access: ServerAccess) -> bool:
         """Whether it is ready for clients."""
 
 
-class MongoDB(Server):
+class MongoDB(PrivateServer):
     """A standalone mongod: journalled, small cache."""
 
     name = "mongodb"
@@ -103,19 +103,19 @@ class MongoDB(Server):
         command += ["--wiredTigerEngineConfigString", "log=(prealloc=false)"]  # saves 200 MB of empty files
         return command if sys.platform == "win32" else [*command, "--nounixsocket"]  # none in /tmp
 
-    def options(self, access: Access) -> list[str]:
+    def options(self, access: ServerAccess) -> list[str]:
         where = ["--bind_ip", str(access.socket or LOOPBACK)]
         where += ["--filePermissions", "0700"] if access.socket else ["--port", str(access.port)]
         # A key file makes it ask for the key from the first moment, also of data that knows no users yet.
         who = ["--keyFile", str(access.secret_file), "--setParameter", "enableLocalhostAuthBypass=false"]
         return [*where, *who, "--setParameter", "scramSHA256IterationCount=5000"]  # the key cannot be guessed
 
-    def uri(self, access: Access) -> str:
+    def uri(self, access: ServerAccess) -> str:
         where = quote(str(access.socket), safe="") if access.socket else f"{LOOPBACK}:{access.port}"
         login = "authSource=local&authMechanism=SCRAM-SHA-256"
         return f"mongodb://__system:{access.secret}@{where}/?{login}&directConnection=true"
 
-    def answers(self, access: Access) -> bool:
+    def answers(self, access: ServerAccess) -> bool:
         try:
             with connect(access.socket, access.port, timeout=1):
                 return True  # it listens only after recovery is complete
@@ -123,7 +123,7 @@ class MongoDB(Server):
             return False
 
 
-class Redis(Server):
+class Redis(PrivateServer):
     """A Valkey or Redis that has every change on disk before it answers; workers tell it many at a time."""
 
     name = "valkey"
@@ -147,20 +147,20 @@ class Redis(Server):
         command = [binary, "-", "--dir", str(data), "--save", ""]
         return [*command, "--appendonly", "yes", "--appendfsync", "always"]
 
-    def options(self, access: Access) -> list[str]:
+    def options(self, access: ServerAccess) -> list[str]:
         if access.socket:
             return ["--port", "0", "--unixsocket", str(access.socket), "--unixsocketperm", "700"]
         return ["--bind", LOOPBACK, "--port", str(access.port)]
 
-    def stdin(self, access: Access) -> str:
+    def stdin(self, access: ServerAccess) -> str:
         return f"requirepass {access.secret}\n"
 
-    def uri(self, access: Access) -> str:
+    def uri(self, access: ServerAccess) -> str:
         if access.socket:
             return f"unix://:{access.secret}@{quote(str(access.socket))}?db=0"
         return f"redis://:{access.secret}@{LOOPBACK}:{access.port}/0"
 
-    def answers(self, access: Access) -> bool:
+    def answers(self, access: ServerAccess) -> bool:
         try:
             connection = connect(access.socket, access.port, timeout=1)
             with connection, connection.makefile("rb") as reader:
@@ -170,4 +170,4 @@ class Redis(Server):
             return False
 
 
-SERVERS: dict[str, Server] = {server.name: server for server in (MongoDB(), Redis())}
+SERVERS: dict[str, PrivateServer] = {server.name: server for server in (MongoDB(), Redis())}

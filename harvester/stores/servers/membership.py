@@ -15,10 +15,10 @@ from harvester import logs
 from harvester.exceptions import ServiceError, StateGone
 from harvester.stores.private_files import close_folder, forbid_writing, make_closed, open_closed
 from harvester.stores.servers.binaries import find_binary
-from harvester.stores.servers.kinds import Server, connect
+from harvester.stores.servers.kinds import PrivateServer, connect
 from harvester.stores.servers.state import (
     SUPERVISOR_SOCKET,
-    State,
+    ServerState,
     gone,
     last_log_lines,
     log_path,
@@ -39,7 +39,7 @@ _secrets: dict[Path, str] = {}
 _lock = threading.Lock()
 
 
-def join(server: Server, state_dir: Path) -> str:
+def join(server: PrivateServer, state_dir: Path) -> str:
     """Address of the private server, once it is ready. Raises ServiceError.
 
     StateGone, when this process has used it and its folder was removed since: an empty one would be no substitute.
@@ -68,7 +68,7 @@ def leave_all() -> None:
             _connections.popitem()[1].close()
 
 
-def _check_folder(server: Server, folder: Path) -> None:
+def _check_folder(server: PrivateServer, folder: Path) -> None:
     known = _secrets.get(folder)
     try:
         is_same = known is None or read_secret(folder) == known
@@ -92,7 +92,7 @@ def _ask(connection: socket.socket, folder: Path) -> dict[str, str]:
     return answer
 
 
-def _enter(server: Server, folder: Path) -> socket.socket:
+def _enter(server: PrivateServer, folder: Path) -> socket.socket:
     """A connection to the supervisor of the server. One process at a time may start it."""
     try:
         make_closed(folder.parent)
@@ -111,7 +111,7 @@ def _enter(server: Server, folder: Path) -> socket.socket:
 
 
 def _connect(folder: Path) -> socket.socket | None:
-    state = State.read(folder)
+    state = ServerState.read(folder)
     if not running_in(folder, state.supervisor_pid):
         return None
     path = Path(state.sockets, SUPERVISOR_SOCKET) if state.sockets else None
@@ -121,13 +121,13 @@ def _connect(folder: Path) -> socket.socket | None:
         return None  # it is about to end
 
 
-def _report_start(server: Server, folder: Path) -> None:
+def _report_start(server: PrivateServer, folder: Path) -> None:
     """Says it at a terminal: it takes seconds, in which a person would see nothing."""
     if sys.stderr and sys.stderr.isatty():
         logs.say(f"Starting a private {server.name} in {folder.parent} ...")
 
 
-def _start_supervisor(server: Server, folder: Path) -> socket.socket:
+def _start_supervisor(server: PrivateServer, folder: Path) -> socket.socket:
     make_secret(folder)
     command = [
         sys.executable,

@@ -14,13 +14,13 @@ import psutil
 
 from harvester.masking import mask
 from harvester.stores.private_files import is_closed, open_closed
-from harvester.stores.servers.kinds import Server
+from harvester.stores.servers.kinds import PrivateServer
 
 LOG_LIMIT_BYTES = 8 * 1024 * 1024
 """A log that has grown beyond becomes `server.log.1`, in place of the one before."""
 
 
-class State(NamedTuple):
+class ServerState(NamedTuple):
     """Contents of `state.json` in the server's folder. A pid of 0: none. A port of 0: a socket in `sockets`."""
 
     supervisor_pid: int = 0
@@ -46,7 +46,7 @@ class State(NamedTuple):
         draft.replace(folder / "state.json")
 
 
-def gone(server: Server, folder: Path) -> str:
+def gone(server: PrivateServer, folder: Path) -> str:
     """What is said of a server whose folder was removed, or replaced, while it ran."""
     return (
         f"The folder {folder}, in which the private {server.title} kept its data, was removed while it was in use."
@@ -94,7 +94,7 @@ def sockets_folder(folder: Path) -> Path | None:
         return None
     if _holds_sockets(folder):
         return folder
-    if (before := State.read(folder).sockets) and _holds_sockets(Path(before)):
+    if (before := ServerState.read(folder).sockets) and _holds_sockets(Path(before)):
         return Path(before)
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()):
         with contextlib.suppress(OSError):

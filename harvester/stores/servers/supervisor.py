@@ -25,11 +25,11 @@ import psutil
 
 from harvester.stores.private_files import close_folder
 from harvester.stores.servers.binaries import describe_exit
-from harvester.stores.servers.kinds import LOOPBACK, SERVERS, Access, Server
+from harvester.stores.servers.kinds import LOOPBACK, SERVERS, PrivateServer, ServerAccess
 from harvester.stores.servers.state import (
     SERVER_SOCKET,
     SUPERVISOR_SOCKET,
-    State,
+    ServerState,
     bound_log,
     gone,
     last_log_lines,
@@ -53,7 +53,7 @@ START_ATTEMPTS = 3
 class ServerSupervisor:
     """Single-threaded, because on Linux the server dies with the thread that started it."""
 
-    def __init__(self, server: Server, folder: Path, binary: str, sockets: Path | None) -> None:
+    def __init__(self, server: PrivateServer, folder: Path, binary: str, sockets: Path | None) -> None:
         self.server = server
         self.folder = folder
         self.binary = binary
@@ -82,7 +82,7 @@ class ServerSupervisor:
         ):
             self.listener.setblocking(False)
             self.selector.register(self.listener, selectors.EVENT_READ)
-            before = State.read(self.folder)
+            before = ServerState.read(self.folder)
             _stop_orphan(self.folder / "data", before.server_pid)
             self._start(before.server_port)
             self.home = self._inodes()
@@ -194,13 +194,15 @@ class ServerSupervisor:
         with contextlib.suppress(OSError), self.process.stdin as stdin:  # type: ignore[union-attr]
             stdin.write(self.server.stdin(self.access).encode())  # OSError: it has ended, which is noticed next
         listening = 0 if self.sockets else self.listener.getsockname()[1]
-        State(os.getpid(), listening, self.process.pid, self.access.port, str(self.sockets or "")).write(self.folder)
+        ServerState(os.getpid(), listening, self.process.pid, self.access.port, str(self.sockets or "")).write(
+            self.folder
+        )
 
-    def _access(self, port: int) -> Access:
+    def _access(self, port: int) -> ServerAccess:
         if self.sockets:
-            return Access(secret_path(self.folder), self.secret, self.sockets / SERVER_SOCKET)
+            return ServerAccess(secret_path(self.folder), self.secret, self.sockets / SERVER_SOCKET)
         free = port if port and _is_free(port) else _free_port()
-        return Access(secret_path(self.folder), self.secret, None, free)
+        return ServerAccess(secret_path(self.folder), self.secret, None, free)
 
     def _stop(self) -> None:
         self.process.terminate()

@@ -3,7 +3,7 @@
 import pytest
 
 from harvester.control.services import dead_letters as module
-from harvester.control.services.dead_letters import DeadLetters, Requeue
+from harvester.control.services.dead_letters import DeadLetters, RequeueSelection
 from harvester.exceptions import JobConflict, UnknownJob, UsageError
 from harvester.frontier.messages import Dead
 from harvester.frontier.store import Frontier
@@ -42,9 +42,9 @@ async def test_one_is_requeued_once(service: JobService, frontier: Frontier) -> 
     await bury(frontier, "blocked", "HTTP 403", "HTTP 403")
     letters = DeadLetters(service)
     [first, _] = await letters.letters("feeds")
-    done = await letters.requeue("feeds", Requeue([first.id]))
+    done = await letters.requeue("feeds", RequeueSelection([first.id]))
     assert (done.number, done.said) == (1, "1 dead letter of feeds requeued.")
-    assert (await letters.requeue("feeds", Requeue([first.id, "odd"]))).number == 0
+    assert (await letters.requeue("feeds", RequeueSelection([first.id, "odd"]))).number == 0
     status = await frontier.status()
     assert (status.ready, status.dead) == (1, 1)
 
@@ -52,13 +52,16 @@ async def test_one_is_requeued_once(service: JobService, frontier: Frontier) -> 
 async def test_a_group_is_requeued_when_it_has_not_grown(service: JobService, frontier: Frontier) -> None:
     letters = DeadLetters(service)
     await bury(frontier, "blocked", "HTTP 403", "HTTP 404", "a challenge")
-    wanted = Requeue(outcome="blocked", pattern="http", expect=2)
+    wanted = RequeueSelection(outcome="blocked", pattern="http", expect=2)
     await bury(frontier, "blocked", "HTTP 405", first=10)
     with pytest.raises(JobConflict, match="More than 2 dead letters are meant by now"):
         await letters.requeue("feeds", wanted)
     assert (await frontier.status()).dead == 4
-    assert [(await letters.requeue("feeds", Requeue([], "blocked", "http", 3))).number for _ in range(2)] == [3, 0]
-    assert (await letters.requeue("feeds", Requeue(outcome="blocked", expect=1))).number == 1
+    assert [(await letters.requeue("feeds", RequeueSelection([], "blocked", "http", 3))).number for _ in range(2)] == [
+        3,
+        0,
+    ]
+    assert (await letters.requeue("feeds", RequeueSelection(outcome="blocked", expect=1))).number == 1
 
 
 async def test_a_group_whose_reasons_have_no_words_is_a_group_and_not_all_with_the_outcome(
@@ -69,7 +72,7 @@ async def test_a_group_whose_reasons_have_no_words_is_a_group_and_not_all_with_t
     [group, other] = (await letters.groups()).groups
     assert (group.letters, other.pattern) == (2, "http")
     assert len(await letters.letters("feeds", "blocked", group.pattern)) == 2
-    assert (await letters.requeue("feeds", Requeue([], "blocked", group.pattern, 2))).number == 2
+    assert (await letters.requeue("feeds", RequeueSelection([], "blocked", group.pattern, 2))).number == 2
     assert (await frontier.status()).dead == 1
 
 
@@ -85,8 +88,13 @@ async def test_only_the_latest_are_looked_at(
 
 async def test_what_cannot_be_meant_is_refused(service: JobService) -> None:
     letters = DeadLetters(service)
-    for bad in (Requeue(), Requeue(outcome="blocked"), Requeue(expect=1), Requeue(["x"] * 1001)):
+    for bad in (
+        RequeueSelection(),
+        RequeueSelection(outcome="blocked"),
+        RequeueSelection(expect=1),
+        RequeueSelection(["x"] * 1001),
+    ):
         with pytest.raises(UsageError):
             await letters.requeue("feeds", bad)
     with pytest.raises(UnknownJob):
-        await letters.requeue("nothing", Requeue(["1"]))
+        await letters.requeue("nothing", RequeueSelection(["1"]))

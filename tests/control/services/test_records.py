@@ -7,7 +7,7 @@ import pytest
 from bson import Decimal128, Int64
 from pymongo.database import Database
 
-from harvester.control.services.records import CUT, MOST, MOST_TEXT, Records, open_file
+from harvester.control.services.records import CUT, MOST, MOST_TEXT, RecordKinds, open_file
 from harvester.exceptions import UnknownRecord, UsageError
 from harvester.items import RECORDS
 from harvester.items.base import OUTBOX
@@ -23,13 +23,15 @@ def post(key: str, **fields: Any) -> Document:
 
 
 @pytest.fixture
-def records(service: JobService, mongodb: Database[Document]) -> Records:
+def records(service: JobService, mongodb: Database[Document]) -> RecordKinds:
     assert "post" in RECORDS
     mongodb["posts"].insert_many([post(key) for key in ("c", "a1", "b.*", "a2")])
-    return Records(service)
+    return RecordKinds(service)
 
 
-async def test_collections_say_about_how_many_records_they_hold(records: Records, mongodb: Database[Document]) -> None:
+async def test_collections_say_about_how_many_records_they_hold(
+    records: RecordKinds, mongodb: Database[Document]
+) -> None:
     mongodb["my_items"].insert_one({"_id": "1", "provenance": FROM})
     found = {each.name: each for each in await records.collections()}
     assert {name: each.records for name, each in found.items()} == {"posts": 4, "my_items": 1}
@@ -37,7 +39,7 @@ async def test_collections_say_about_how_many_records_they_hold(records: Records
     assert found["posts"].bytes > 0
 
 
-async def test_the_newest_are_those_that_were_stored_last(records: Records) -> None:
+async def test_the_newest_are_those_that_were_stored_last(records: RecordKinds) -> None:
     page = await records.newest("posts", 3)
     assert [each.key for each in page.records] == ["a2", "b.*", "a1"]
     newest = page.records[0]
@@ -45,7 +47,7 @@ async def test_the_newest_are_those_that_were_stored_last(records: Records) -> N
     assert newest.fields == {"text": "some text"}
 
 
-async def test_records_are_found_by_how_their_keys_begin_a_page_at_a_time(records: Records) -> None:
+async def test_records_are_found_by_how_their_keys_begin_a_page_at_a_time(records: RecordKinds) -> None:
     first = await records.search("posts", "a", most=1)
     assert ([each.key for each in first.records], first.next) == (["a1"], "a1")
     second = await records.search("posts", "a", "a1", most=1)
@@ -58,7 +60,9 @@ async def test_records_are_found_by_how_their_keys_begin_a_page_at_a_time(record
         await records.search("posts", "x" * 1001)
 
 
-async def test_what_is_shown_of_a_record_is_bounded_and_is_json(records: Records, mongodb: Database[Document]) -> None:
+async def test_what_is_shown_of_a_record_is_bounded_and_is_json(
+    records: RecordKinds, mongodb: Database[Document]
+) -> None:
     deep: Document = {"end": 1}
     for _ in range(20):
         deep = {"in": deep}
@@ -76,7 +80,7 @@ async def test_what_is_shown_of_a_record_is_bounded_and_is_json(records: Records
 
 
 @pytest.mark.parametrize("collection", ["jobs", "runs", "accounts", "opt_outs", "system.users", "", "post", "$x"])
-async def test_what_is_no_collection_of_records_is_never_read(records: Records, collection: str) -> None:
+async def test_what_is_no_collection_of_records_is_never_read(records: RecordKinds, collection: str) -> None:
     with pytest.raises(UnknownRecord, match="There are no records"):
         await records.newest(collection)
     with pytest.raises(UnknownRecord):
@@ -86,7 +90,7 @@ async def test_what_is_no_collection_of_records_is_never_read(records: Records, 
 
 
 async def test_a_file_of_a_record_is_read_from_the_images_location(
-    records: Records, mongodb: Database[Document], service: JobService
+    records: RecordKinds, mongodb: Database[Document], service: JobService
 ) -> None:
     folder = service.config.data_dir / "images" / "avatars"
     folder.mkdir(parents=True)

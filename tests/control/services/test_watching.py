@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pymongo.database import Database
 
-from harvester.control.pages.watched import read_input
+from harvester.control.pages.recurring import read_input
 from harvester.control.services.watching import NewItem, Watching
 from harvester.exceptions import JobConflict, UnknownJob, UsageError
 from harvester.jobs.documents import Job
-from harvester.jobs.opening import give_items, open_job_of
+from harvester.jobs.job_opener import give_items, open_job_of
+from harvester.jobs.recurring import Standing
 from harvester.jobs.service import JobService
-from harvester.jobs.watched import Standing
 from harvester.project import load_spider
 
 Document = dict[str, Any]

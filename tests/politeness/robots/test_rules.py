@@ -2,14 +2,14 @@
 
 import pytest
 
-from harvester.parsers.web.robots import MOST_BYTES, Rules, parse_robots, path_of
+from harvester.parsers.web.robots import MOST_BYTES, RobotsRules, parse_robots, path_of
 
 US = "harvester"
 
 
 def verdict(robots: str | bytes, path: str, token: str = US) -> bool:
     body = robots.encode() if isinstance(robots, str) else robots
-    rule = Rules(parse_robots(body, [token]).to(token).rules).of(path_of(f"https://example.org{path}"))
+    rule = RobotsRules(parse_robots(body, [token]).to(token).rules).of(path_of(f"https://example.org{path}"))
     return rule is None or rule.allowed
 
 
@@ -166,7 +166,7 @@ def test_the_first_500_kib_are_read_and_no_half_line_after_them() -> None:
 
 def test_the_rule_that_forbids_is_named() -> None:
     robots = parse_robots(b"User-agent: *\nDisallow: /\n  DISALLOW:  /a*b$  # why\n", [US])
-    rule = Rules(robots.to(US).rules).of("/axb")
+    rule = RobotsRules(robots.to(US).rules).of("/axb")
     assert rule is not None
     assert rule.text == "DISALLOW:  /a*b$"
 

@@ -8,7 +8,7 @@ from scrapy.settings import Settings
 
 from harvester.addon import Addon
 from harvester.config import Config
-from harvester.parsers.web.rate_limits import Quota
+from harvester.parsers.web.rate_limits import ReportedQuota
 from harvester.politeness.pace import HEADROOM, LONGEST_PACE_S, Pace, Slowdown
 from harvester.politeness.throttle import as_the_project_sets
 from harvester.sites.politeness import Limits, Politeness
@@ -94,7 +94,7 @@ def interval(of: Pace, now: float = 0.0) -> float:
 def test_nothing_makes_requests_quicker_than_configured() -> None:
     site = pace(2.0)
     site.crawl_delay_s = 0.5
-    site.heed([Quota(1000, 60, 900, 30)], 0)
+    site.heed([ReportedQuota(1000, 60, 900, 30)], 0)
     assert interval(site) == 2.0
 
 
@@ -116,7 +116,7 @@ def test_a_slow_site_is_slowed_up_to_a_minute_unless_configured_slower() -> None
 
 def test_a_policy_that_is_slower_slows_down_and_is_forgotten_when_no_longer_told() -> None:
     site = pace()
-    assert site.heed([Quota(100, 60, 99, 60), Quota(500, 3600)], 0) == 0
+    assert site.heed([ReportedQuota(100, 60, 99, 60), ReportedQuota(500, 3600)], 0) == 0
     assert interval(site) == 3600 / 500
     assert interval(site, 3599) == 3600 / 500
     assert interval(site, 3601) == EVERY_S
@@ -124,8 +124,8 @@ def test_a_policy_that_is_slower_slows_down_and_is_forgotten_when_no_longer_told
 
 def test_a_policy_in_another_unit_says_nothing_of_requests() -> None:
     site = pace()
-    assert site.heed([Quota(10, 60, 5, 60, "bytes", "content-bytes")], 0) == 0
-    assert site.heed([Quota(4, None, 0, None, "at once", "concurrent-requests")], 0) == 0
+    assert site.heed([ReportedQuota(10, 60, 5, 60, "bytes", "content-bytes")], 0) == 0
+    assert site.heed([ReportedQuota(4, None, 0, None, "at once", "concurrent-requests")], 0) == 0
     assert interval(site) == EVERY_S
 
 
@@ -151,21 +151,21 @@ def test_a_policy_in_another_unit_says_nothing_of_requests() -> None:
 def test_the_rest_of_a_window_is_waited_for_when_almost_nothing_of_it_is_left(
     most: float | None, left: float | None, is_exhausted: bool
 ) -> None:
-    assert pace().heed([Quota(most, None, left, 90)], 0) == (90 if is_exhausted else 0)
+    assert pace().heed([ReportedQuota(most, None, left, 90)], 0) == (90 if is_exhausted else 0)
 
 
 def test_an_exhausted_window_lasts_until_its_reset_or_for_its_length() -> None:
-    assert pace().heed([Quota(100, 60, 0)], 0) == 60
-    assert pace().heed([Quota(100, None, 0)], 0) == 0
-    assert pace().heed([Quota(100, 60, 0, 20), Quota(900, 3600, 0, 400)], 0) == 400
+    assert pace().heed([ReportedQuota(100, 60, 0)], 0) == 60
+    assert pace().heed([ReportedQuota(100, None, 0)], 0) == 0
+    assert pace().heed([ReportedQuota(100, 60, 0, 20), ReportedQuota(900, 3600, 0, 400)], 0) == 400
 
 
 def test_few_that_are_left_are_spread_over_the_rest_of_the_window() -> None:
     site = pace()
-    assert site.heed([Quota(1000, None, 105, 100)], 0) == 0
+    assert site.heed([ReportedQuota(1000, None, 105, 100)], 0) == 0
     assert interval(site) == 1.0
     assert interval(site, 100.0) == EVERY_S, "the window has ended"
-    site.heed([Quota(1000, None, 990, 100)], 0)
+    site.heed([ReportedQuota(1000, None, 990, 100)], 0)
     assert interval(site) == EVERY_S, "there is more again"
 
 
@@ -175,7 +175,7 @@ def test_a_window_is_used_to_its_end_and_never_run_dry() -> None:
     while now < ends:
         left -= 1
         asked_late += now > 0.8 * ends
-        if wait_s := site.heed([Quota(200, None, left, ends - now)], now):
+        if wait_s := site.heed([ReportedQuota(200, None, left, ends - now)], now):
             now += wait_s
         now += interval(site, now)
     assert 0 <= left <= HEADROOM + 1

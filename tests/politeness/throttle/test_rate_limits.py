@@ -9,7 +9,7 @@ from email.utils import format_datetime
 import pytest
 from scrapy.http import Headers
 
-from harvester.parsers.web.rate_limits import Problem, Quota, RateLimits, problem, rate_limits
+from harvester.parsers.web.rate_limits import RateLimitProblem, RateLimits, ReportedQuota, problem, rate_limits
 from harvester.politeness.rate_limits import reset_in, retry_after
 
 NOW = 1_795_000_000.0
@@ -24,7 +24,7 @@ def http_date(seconds: float) -> str:
     return format_datetime(at(seconds), usegmt=True)
 
 
-def quotas(headers: dict[str, str]) -> tuple[Quota, ...]:
+def quotas(headers: dict[str, str]) -> tuple[ReportedQuota, ...]:
     return rate_limits({name.lower(): value for name, value in headers.items()}, NOW).quotas
 
 
@@ -70,7 +70,7 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
     [
         pytest.param(
             {"RateLimit": '"default";r=50;t=30', "RateLimit-Policy": '"default";q=100;w=60'},
-            [Quota(100, 60, 50, 30, "default")],
+            [ReportedQuota(100, 60, 50, 30, "default")],
             id="draft 11",
         ),
         pytest.param(
@@ -79,29 +79,33 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
                 "RateLimit-Policy": '"burst";q=10;w=10;pk=:dHJpYWw=:, "hour";q=1000;w=3600, "day";q=9;w=86400',
             },
             [
-                Quota(1000, 3600, 999, 1800, "hour"),
-                Quota(10, 10, 2, 7, "burst"),
-                Quota(9, 86400, None, None, "day"),
+                ReportedQuota(1000, 3600, 999, 1800, "hour"),
+                ReportedQuota(10, 10, 2, 7, "burst"),
+                ReportedQuota(9, 86400, None, None, "day"),
             ],
             id="draft 11, several policies",
         ),
         pytest.param(
             {"RateLimit": '"bytes";r=5000;t=9', "RateLimit-Policy": '"bytes";q=65535;qu="content-bytes";w=10'},
-            [Quota(65535, 10, 5000, 9, "bytes", "content-bytes")],
+            [ReportedQuota(65535, 10, 5000, 9, "bytes", "content-bytes")],
             id="draft 11, another unit",
         ),
-        pytest.param({"RateLimit": '"default";r=0'}, [Quota(left=0, name="default")], id="draft 11 without a reset"),
         pytest.param(
-            {"RateLimit-Policy": '"only";q=100;w=60'}, [Quota(100, 60, None, None, "only")], id="draft 11, policy alone"
+            {"RateLimit": '"default";r=0'}, [ReportedQuota(left=0, name="default")], id="draft 11 without a reset"
+        ),
+        pytest.param(
+            {"RateLimit-Policy": '"only";q=100;w=60'},
+            [ReportedQuota(100, 60, None, None, "only")],
+            id="draft 11, policy alone",
         ),
         pytest.param(
             {"RateLimit": "limit=100, remaining=50, reset=30", "RateLimit-Policy": "100;w=60"},
-            [Quota(100, 60, 50, 30)],
+            [ReportedQuota(100, 60, 50, 30)],
             id="draft 07",
         ),
         pytest.param(
             {"RateLimit-Limit": "100", "RateLimit-Remaining": "50", "RateLimit-Reset": "30"},
-            [Quota(100, None, 50, 30)],
+            [ReportedQuota(100, None, 50, 30)],
             id="draft 06",
         ),
         pytest.param(
@@ -111,7 +115,7 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
                 "RateLimit-Reset": "30",
                 "RateLimit-Policy": '100;w=60;comment="sliding", 5000;w=3600',
             },
-            [Quota(100, 60, 50, 30), Quota(5000, 3600)],
+            [ReportedQuota(100, 60, 50, 30), ReportedQuota(5000, 3600)],
             id="draft 06 with policies",
         ),
         pytest.param(
@@ -120,7 +124,7 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
                 "RateLimit-Remaining": "9",
                 "RateLimit-Reset": "1",
             },
-            [Quota(10, 1, 9, 1), Quota(1000, 3600)],
+            [ReportedQuota(10, 1, 9, 1), ReportedQuota(1000, 3600)],
             id="draft 02",
         ),
         pytest.param(
@@ -130,7 +134,7 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
                 "RateLimit-Reset": str(int(NOW) + 300),
                 "RateLimit-Policy": "3000;w=300",
             },
-            [Quota(3000, 300, 2999, 300)],
+            [ReportedQuota(3000, 300, 2999, 300)],
             id="Bluesky",
         ),
         pytest.param(
@@ -141,7 +145,7 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
                 "X-RateLimit-Reset": str(int(NOW) + 1800),
                 "X-RateLimit-Resource": "core",
             },
-            [Quota(5000, None, 4987, 1800)],
+            [ReportedQuota(5000, None, 4987, 1800)],
             id="GitHub",
         ),
         pytest.param(
@@ -150,40 +154,42 @@ def test_a_time_of_day_is_reckoned_by_the_server_s_own_clock() -> None:
                 "X-RateLimit-Remaining": "298",
                 "X-RateLimit-Reset": at(290).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
             },
-            [Quota(300, None, 298, 290)],
+            [ReportedQuota(300, None, 298, 290)],
             id="Mastodon",
         ),
         pytest.param(
             {"x-ratelimit-used": "2", "x-ratelimit-remaining": "598.0", "x-ratelimit-reset": "421.5"},
-            [Quota(600, None, 598, 421.5)],
+            [ReportedQuota(600, None, 598, 421.5)],
             id="Reddit",
         ),
         pytest.param(
             {"x-rate-limit-limit": "15", "x-rate-limit-remaining": "3", "x-rate-limit-reset": str(int(NOW) + 900)},
-            [Quota(15, None, 3, 900)],
+            [ReportedQuota(15, None, 3, 900)],
             id="with one hyphen more",
         ),
         pytest.param(
             {"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "1795000777", "X-RateLimit-Reset-After": "1.25"},
-            [Quota(None, None, 3, 1.25)],
+            [ReportedQuota(None, None, 3, 1.25)],
             id="Discord",
         ),
         pytest.param(
             {"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": str(int(NOW + 60) * 1000)},
-            [Quota(None, None, 3, 60)],
+            [ReportedQuota(None, None, 3, 60)],
             id="epoch in milliseconds",
         ),
         pytest.param(
-            {"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": http_date(60)}, [Quota(None, None, 3, 60)], id="date"
+            {"X-RateLimit-Remaining": "3", "X-RateLimit-Reset": http_date(60)},
+            [ReportedQuota(None, None, 3, 60)],
+            id="date",
         ),
         pytest.param(
             {"X-RateLimit-Limit-Minute": "20", "X-RateLimit-Remaining-Minute": "0", "X-RateLimit-Limit-Day": "1"},
-            [Quota(20, 60, 0)],
+            [ReportedQuota(20, 60, 0)],
             id="Kong",
         ),
     ],
 )
-def test_dialects(headers: dict[str, str], expected: list[Quota]) -> None:
+def test_dialects(headers: dict[str, str], expected: list[ReportedQuota]) -> None:
     assert quotas(headers) == tuple(expected)
 
 
@@ -211,12 +217,12 @@ def test_what_is_malformed_says_nothing(headers: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("parameters", ["r=-1;t=-2", "r=?1;t=?0", 'r="1";t=:MQ==:', "r=soon;t=@1795000000"])
 def test_parameters_of_another_kind_say_nothing(parameters: str) -> None:
-    assert quotas({"RateLimit": f'"default";{parameters}'}) == (Quota(name="default"),)
+    assert quotas({"RateLimit": f'"default";{parameters}'}) == (ReportedQuota(name="default"),)
 
 
 @pytest.mark.parametrize("value", ["0", "-3", str(int(NOW) - AN_HOUR), at(-AN_HOUR).isoformat(), "0001-01-01T00:00:00"])
 def test_a_reset_that_is_over_is_now(value: str) -> None:
-    assert quotas({"RateLimit-Reset": value}) == (Quota(reset_s=0),)
+    assert quotas({"RateLimit-Reset": value}) == (ReportedQuota(reset_s=0),)
 
 
 def test_headers_of_an_answer_are_found_whatever_their_case_and_number() -> None:
@@ -232,16 +238,19 @@ def document(name: str, **more: object) -> bytes:
 
 
 def test_problem_types_of_the_draft() -> None:
-    for each in Problem:
+    for each in RateLimitProblem:
         for kind in ("application/problem+json", "Application/Problem+JSON; charset=utf-8"):
             assert problem(kind, "", document(each)) == (each, frozenset())
         assert problem("application/problem+json", "gzip", gzip.compress(document(each))) == (each, frozenset())
         assert problem("application/problem+json", "deflate", zlib.compress(document(each))) == (each, frozenset())
         assert problem("application/json", "", document(each)) is None
     violated = document("quota-exceeded", **{"violated-policies": ["hour", "day"]})
-    assert problem("application/problem+json", "", violated) == (Problem.QUOTA_EXCEEDED, frozenset({"hour", "day"}))
+    assert problem("application/problem+json", "", violated) == (
+        RateLimitProblem.QUOTA_EXCEEDED,
+        frozenset({"hour", "day"}),
+    )
     urn = b'{"type":"urn:ietf:params:problem:quota-exceeded"}'
-    assert problem("application/problem+json", "", urn) == (Problem.QUOTA_EXCEEDED, frozenset())
+    assert problem("application/problem+json", "", urn) == (RateLimitProblem.QUOTA_EXCEEDED, frozenset())
 
 
 @pytest.mark.parametrize(

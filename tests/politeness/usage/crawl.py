@@ -15,7 +15,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
-from harvester.parsers.web.sitemap import Entry
+from harvester.parsers.web.sitemap import SitemapEntry
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.sitemaps import SitemapSpider
 
@@ -39,7 +39,7 @@ class ListedSpider(SitemapSpider):
         for request in self.sitemap_requests(*self.arguments.sites.split()):
             yield request
 
-    def page_request(self, entry: Entry) -> Request | None:
+    def page_request(self, entry: SitemapEntry) -> Request | None:
         return None if entry.url.endswith("/left-out") else Request(entry.url, self.parse, errback=self.failed)
 
     def parse(self, response: Response, **kwargs: Any) -> Iterator[Any]:

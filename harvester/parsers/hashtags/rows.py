@@ -26,7 +26,7 @@ _is_number = re.compile(
 _begun_like_tags = re.compile(r"(?<![\w&/])#([\w\x80-\U0010ffff]+)").findall
 
 
-class Look(NamedTuple):
+class VisitContext(NamedTuple):
     """What rows of one look have in common."""
 
     source: str
@@ -36,7 +36,7 @@ class Look(NamedTuple):
     provenance: Provenance
 
 
-class Read(NamedTuple):
+class ParsedTrends(NamedTuple):
     """What was read from an answer."""
 
     records: list[Record]
@@ -50,9 +50,9 @@ Build = Callable[[Row, bytes, int], Iterable[Record]]
 """Makes records of a row: its value, its bytes, and its number from 1."""
 
 
-def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build: Build, first: int = 1) -> Read:
+def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build: Build, first: int = 1) -> ParsedTrends:
     """One bad row never costs its page. `kind`: what a row would have been."""
-    read = Read([], [], 0)
+    read = ParsedTrends([], [], 0)
     number = 0
     for number, row in enumerate(rows, 1):
         raw = bytes(row)
@@ -96,7 +96,7 @@ def needed(row: Row, name: str) -> str:
     return value
 
 
-def trend(look: Look, name: str, rank: int | None, raw: bytes, *, tag: str = "", **told: Any) -> Trend:
+def trend(look: VisitContext, name: str, rank: int | None, raw: bytes, *, tag: str = "", **told: Any) -> Trend:
     """What the look says of a tag or topic. `told`: fields of the record; `raw`: the row; `tag`: if it is no name."""
     source, region, period, looked_at, provenance = look
     return Trend(
@@ -113,7 +113,7 @@ def trend(look: Look, name: str, rank: int | None, raw: bytes, *, tag: str = "",
     )
 
 
-def hashtag(look: Look, name: str, raw: bytes, **told: Any) -> Hashtag:
+def hashtag(look: VisitContext, name: str, raw: bytes, **told: Any) -> Hashtag:
     """What the look says of a hashtag, whatever its rank."""
     return Hashtag(
         source=look.source, tag=normal_tag(name), name=name.strip(), provenance=look.provenance, raw=raw, **told

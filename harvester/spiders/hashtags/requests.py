@@ -10,7 +10,7 @@ from scrapy.http import Response
 from harvester.items import Found
 from harvester.items.trend import look_of, normal_tag
 from harvester.meta import EXPECTS
-from harvester.parsers.hashtags.parts import Look
+from harvester.parsers.hashtags.rows import VisitContext
 from harvester.spiders.hashtags.arguments import HashtagsArguments
 from harvester.spiders.job import JobSpider
 
@@ -18,7 +18,7 @@ TAG, CHART = "tag", "chart"
 """Kinds of items: a hashtag at a source, and what is popular there. The tag as it was given is in the item's input."""
 
 
-class Wanted(NamedTuple):
+class WantedTag(NamedTuple):
     """What an item asks for."""
 
     source: str
@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
         return " ".join(filter(None, (self.source, self.place, self.tag and f"#{self.tag}")))
 
     @classmethod
-    def of(cls, key: str) -> "Wanted":
+    def of(cls, key: str) -> "WantedTag":
         """As a key says it, in the usual form."""
         where, _, tag = key.partition("#")
         source, _, place = where.strip().partition(" ")
@@ -42,11 +42,11 @@ class Wanted(NamedTuple):
 
 def found(source: str, place: str, tag: str = "") -> Found:
     """An item. Two ways to write a tag are one item; it is asked for as it was given."""
-    key = Wanted(source, place, normal_tag(tag)).key
+    key = WantedTag(source, place, normal_tag(tag)).key
     return Found(TAG, key, {TAG: tag}, depth=0) if tag else Found(CHART, key, depth=0)
 
 
-class Asking(JobSpider):
+class HashtagRequests(JobSpider):
     """What all sources ask with."""
 
     Arguments = HashtagsArguments
@@ -68,7 +68,7 @@ class Asking(JobSpider):
         """The same, of an API."""
         return self.ask(url, callback, **more | {"meta": {EXPECTS: "json", **more.get("meta", {})}})
 
-    def look(self, response: Response, source: str, region: str, period: str, every: timedelta) -> Look:
+    def look(self, response: Response, source: str, region: str, period: str, every: timedelta) -> VisitContext:
         """What was seen now. `every`: how often the source has something new."""
         seen = self.provenance(response)
-        return Look(source, region, period, look_of(seen.fetched_at, every), seen)
+        return VisitContext(source, region, period, look_of(seen.fetched_at, every), seen)

@@ -10,7 +10,7 @@ from harvester.jobs.documents import Job, JobState, read_job
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.schedules import Schedule, times_after
 from harvester.jobs.transitions import recheck_of
-from harvester.recheck import Watched, coming_looks
+from harvester.recheck import DayItem, coming_looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ async def _of_job(ledger: Ledger, job: Job, end: datetime, most: int) -> list[Ti
     items = {item.id: item for item in await ledger.looks.coming(job, most)}
     never = {item.id: item.why or "not looked at yet" for item in items.values() if not item.looks}
     watched = [
-        Watched(item.id, recheck, item.looks, (item.due_at or now).timestamp())
+        DayItem(item.id, recheck, item.looks, (item.due_at or now).timestamp())
         for item in items.values()
         if (recheck := recheck_of(item, policy))
     ]

@@ -26,7 +26,7 @@ def xrpc(origin: str, call: str, parameters: Parameters) -> str:
     return f"{origin}/xrpc/{call}?{urlencode(parameters, quote_via=quote)}"
 
 
-class Asking(JobSpider):
+class BlueskyRequests(JobSpider):
     """What all parts of the spider ask with."""
 
     Arguments = BlueskyArguments

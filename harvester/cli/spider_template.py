@@ -115,7 +115,7 @@ def test_the_saved_page_is_read() -> None:
 '''
 
 
-class Page(NamedTuple):
+class StartPage(NamedTuple):
     """The page that a spider begins with."""
 
     url: str
@@ -130,7 +130,7 @@ class _Kind(NamedTuple):
     parser: str
     field: str
     suffix: str
-    expected: Callable[[Page], str | int]
+    expected: Callable[[StartPage], str | int]
     """The value of `field` for a page. Raises UsageError when the parser would find nothing."""
 
 
@@ -139,7 +139,7 @@ def project(package: str) -> dict[str, bytes]:
     return {_filled(path, package=package): _filled(text, package=package).encode() for path, text in PROJECT.items()}
 
 
-def spider(name: str, page: Page, package: str, today: date) -> dict[str, bytes]:
+def spider(name: str, page: StartPage, package: str, today: date) -> dict[str, bytes]:
     """The files of a new spider: path -> content. Raises UsageError when the page has nothing to begin with."""
     kind = JSON if page.is_json else HTML
     camel = "".join(part.capitalize() for part in name.split("_"))
@@ -177,7 +177,7 @@ def _filled(template: str, **values: object) -> str:
     return Template(template).substitute(values)
 
 
-def _title(page: Page) -> str:
+def _title(page: StartPage) -> str:
     # parsel takes no empty body
     found = Selector(body=page.body or b" ", encoding=page.encoding).css("title::text, h1::text").get("").strip()
     if not found:
@@ -185,7 +185,7 @@ def _title(page: Page) -> str:
     return found
 
 
-def _size(page: Page) -> int:
+def _size(page: StartPage) -> int:
     try:
         parts = json.loads(page.body)
     except (ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from scrapy.crawler import Crawler
 
 from harvester.config import Config, variable_of
 from harvester.exceptions import UsageError
-from harvester.frontier.record import Document, SpiderDocument
+from harvester.frontier.frontier_record import Document, SpiderDocument
 from harvester.stores import redis
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ PROOF = 2
 """Beats that show that another Redis is in use: the worker of the first may not have noticed yet that it is lost."""
 
 
-class FrontierHolder(SpiderDocument):
+class FrontierOwner(SpiderDocument):
     """Keeps the jobs of this crawler's spider to one Redis."""
 
     def __init__(self, crawler: Crawler, config: Config, worker: str) -> None:

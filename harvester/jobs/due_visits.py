@@ -10,7 +10,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from harvester.jobs import budgets
 from harvester.jobs.budgets import DailyBudget
-from harvester.jobs.documents import UNFINISHED, Document, Item, Job, State, read_item
+from harvester.jobs.documents import UNFINISHED, Document, Item, ItemState, Job, read_item
 from harvester.recheck import Budget as BudgetPolicy
 from harvester.recheck import Look, Threshold, read_policy, threshold
 
@@ -80,13 +80,13 @@ class Looks:
         times: list[datetime] = []
         if due := await self._read(_query(job, now), 1):
             times = [each.next_at(now) for each in (budgets.of_job(job), budgets.of_site(due[0].site)) if each]
-        later = {"job": job.id, "state": State.WAITING, "due_at": {"$gt": now}}
+        later = {"job": job.id, "state": ItemState.WAITING, "due_at": {"$gt": now}}
         times += [item.due_at for item in await self._read(later, 1) if item.due_at]
         return min(times, default=None)
 
     async def coming(self, job: Job, most: int) -> Sequence[Item]:
         """The items that are looked at next, in order."""
-        return await self._read({"job": job.id, "state": State.WAITING}, most)
+        return await self._read({"job": job.id, "state": ItemState.WAITING}, most)
 
     async def threshold(self, job: Job) -> Threshold | None:
         """Of a job with the policy `budget`: by which all its items take as many looks as that says. Else None."""
@@ -126,4 +126,4 @@ class Looks:
 
 
 def _query(job: Job, now: datetime) -> Document:
-    return {"job": job.id, "state": State.WAITING, "due_at": {"$not": {"$gt": now}}}
+    return {"job": job.id, "state": ItemState.WAITING, "due_at": {"$not": {"$gt": now}}}

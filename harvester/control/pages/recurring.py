@@ -9,14 +9,13 @@ from typing import Any
 
 from nicegui import ui
 
-from harvester.control.pages.frame import frame
-from harvester.control.pages.parts import (
-    Action,
+from harvester.control.pages.components import (
     Cell,
     Field,
-    Form,
-    Row,
-    Rows,
+    InputForm,
+    RowAction,
+    RowsTable,
+    TableRow,
     Tag,
     address,
     at,
@@ -25,16 +24,17 @@ from harvester.control.pages.parts import (
     done,
     filled,
 )
-from harvester.control.pages.room import Room, Say, complain
-from harvester.control.services.done import Done
+from harvester.control.pages.frame import frame
+from harvester.control.pages.page_context import PageContext, Say, complain
+from harvester.control.services.action_result import ActionResult
 from harvester.control.services.watching import NewItem, WatchedPage, Watching, usual_key
 from harvester.exceptions import UsageError
 from harvester.formatting import counted
 from harvester.jobs.changes import LEAST_OFTEN, MOST_OFTEN
 from harvester.jobs.documents import Job
 from harvester.jobs.late import find_late
+from harvester.jobs.recurring import RecurringItem, Standing, standing_jobs
 from harvester.jobs.submission import Submitted
-from harvester.jobs.watched import Standing, Watched, standing_jobs
 
 MOST = 50
 """Items that are shown at a time."""
@@ -47,7 +47,11 @@ NO_JOB = """No standing job goes on, whose items are looked at again and again. 
 harvester crawl feeds -a feeds=https://example.org/feed.xml"""
 INPUT_HINT = 'of an endpoint the lines of its table, as url = "https://api.example.org/prices"'
 OFTEN_HINT = "as the policy of its job says: 2 is twice as often, 0.5 half as often"
-RESTART, OFTEN, REMOVE = Action("restart", "Restart", "r"), Action("often", "How often"), Action("remove", "Remove")
+RESTART, OFTEN, REMOVE = (
+    RowAction("restart", "Restart", "r"),
+    RowAction("often", "How often"),
+    RowAction("remove", "Remove"),
+)
 TONES = {
     Standing.WAITING: "idle",
     Standing.RUNNING: "busy",
@@ -58,7 +62,7 @@ TONES = {
 }
 
 
-async def view(room: Room, spider: str, standing: str, text: str, after: str) -> None:
+async def view(room: PageContext, spider: str, standing: str, text: str, after: str) -> None:
     """`spider`, `standing`, `text`, `after`: which items are listed."""
     jobs = await standing_jobs(room.here.jobs)
     chosen = [Standing(standing)] if standing in list(Standing) else []
@@ -67,7 +71,7 @@ async def view(room: Room, spider: str, standing: str, text: str, after: str) ->
         if not jobs:
             Tag("p", NO_JOB, "empty")
             return
-        shown: dict[str, Watched] = {}
+        shown: dict[str, RecurringItem] = {}
 
         async def act(row: str, action: str) -> None:
             await ACTS[action](room, shown[row])
@@ -75,7 +79,7 @@ async def view(room: Room, spider: str, standing: str, text: str, after: str) ->
         with Tag("section", classes="card", aria_label="Feeds and endpoints"):
             _filters({job.spider for job in jobs}, spider, standing if chosen else "", text)
             late = Tag("p", "", "said", role="status")
-            rows = Rows("In the order of their jobs", COLUMNS, EMPTY, act)
+            rows = RowsTable("In the order of their jobs", COLUMNS, EMPTY, act)
             with Tag("div", classes="line").style("margin: 12px 0 0"):
                 here = partial(address, "watched", spider=spider, standing=standing, text=text)
                 Tag("a", "To the first", "act", href=here()).visible = bool(after)
@@ -128,10 +132,10 @@ def _filters(spiders: set[str], spider: str, standing: str, text: str) -> None:
         button("Show", filter_, "main")
 
 
-def _add_form(room: Room, jobs: Sequence[Job]) -> None:
+def _add_form(room: PageContext, jobs: Sequence[Job]) -> None:
     by_id = {job.id: job for job in jobs}
 
-    async def add(form: Form) -> None:
+    async def add(form: InputForm) -> None:
         job, often = by_id[form["job"]], read_often(form["often"])
         item, kind = NewItem(form["key"], read_input(form["input"])), form["kind"]
 
@@ -154,7 +158,7 @@ def _add_form(room: Room, jobs: Sequence[Job]) -> None:
         Field("often", "How many times as often (may stay empty)", hint=OFTEN_HINT),
         Field("input", "Input (may stay empty)", hint=INPUT_HINT, lines=True),
     ]
-    form = Form(fields, add)
+    form = InputForm(fields, add)
     with Tag("div", classes="line"):
         button("Add", form.submit, "main")
 
@@ -182,7 +186,7 @@ def read_often(text: str) -> float | None:
 # What is done to those that are shown ---------------------------------------------------------------------
 
 
-async def _restart_failed(room: Room, spider: str) -> None:
+async def _restart_failed(room: PageContext, spider: str) -> None:
     """Those that have failed when it is asked; when there are more by the answer, nothing is done."""
     watching = Watching(room.here.jobs)
     number = await room.look_up(lambda: watching.failed(spider))
@@ -198,7 +202,7 @@ async def _restart_failed(room: Room, spider: str) -> None:
         _tell(await room.act("restart_watched", target, lambda: watching.restart(spider, expect=number)))
 
 
-async def _restart(room: Room, item: Watched) -> None:
+async def _restart(room: PageContext, item: RecurringItem) -> None:
     if await confirmed(f"Restart {item.name}?", "It is looked at now, and then as often as before.", "Restart"):
         watching = Watching(room.here.jobs)
         _tell(
@@ -208,10 +212,10 @@ async def _restart(room: Room, item: Watched) -> None:
         )
 
 
-async def _set_often(room: Room, item: Watched) -> None:
+async def _set_often(room: PageContext, item: RecurringItem) -> None:
     before = item.often or 1.0
 
-    async def do(form: Form) -> float | None:
+    async def do(form: InputForm) -> float | None:
         often = read_often(form["often"]) or 1.0
         return often if await _change(room, item, often, form.complain) else None
 
@@ -225,20 +229,20 @@ async def _set_often(room: Room, item: Watched) -> None:
         done(f"{item.name} is looked at {often:g} times as often as its policy says.", undo)
 
 
-async def _change(room: Room, item: Watched, often: float, say: Say = complain) -> Done | None:
-    async def do() -> Done:
+async def _change(room: PageContext, item: RecurringItem, often: float, say: Say = complain) -> ActionResult | None:
+    async def do() -> ActionResult:
         return await Watching(room.here.jobs).change(item.job, [item.id], {}, often)
 
     return await room.act("change_watched", _target(item.job, item.id), do, say=say)
 
 
-async def _remove(room: Room, item: Watched) -> None:
+async def _remove(room: PageContext, item: RecurringItem) -> None:
     said = "It is not looked at any more. Its records stay."
     if await confirmed(f"Remove {item.name}?", said, "Remove"):
         await _take_out(room, item.job, item.id, item.name)
 
 
-async def _take_out(room: Room, job: str, item: str, name: str = "") -> None:
+async def _take_out(room: PageContext, job: str, item: str, name: str = "") -> None:
     """`item`: its id or key. `name`: for people, where it is another."""
 
     async def add_again() -> None:
@@ -253,11 +257,15 @@ async def _take_out(room: Room, job: str, item: str, name: str = "") -> None:
         done(f"{name or item} is removed; its records stay.", add_again)
 
 
-ACTS: dict[str, Callable[[Room, Watched], Any]] = {"restart": _restart, "often": _set_often, "remove": _remove}
+ACTS: dict[str, Callable[[PageContext, RecurringItem], Any]] = {
+    "restart": _restart,
+    "often": _set_often,
+    "remove": _remove,
+}
 """Of a row: name of the action -> what does it."""
 
 
-def _tell(restarted: Done | None) -> None:
+def _tell(restarted: ActionResult | None) -> None:
     if restarted:
         done(restarted.said)
 
@@ -267,7 +275,7 @@ def _target(job: str, item: str) -> str:
     return address("watched", job=job, item=item)
 
 
-def _row(item: Watched) -> Row:
+def _row(item: RecurringItem) -> TableRow:
     often = f"{item.recheck}, {item.often:g} times as often" if item.often not in (None, 1.0) else item.recheck
     cells: list[Cell | str | int] = [
         Cell(item.name, address("jobs", item.job, "items", item=item.id)),
@@ -281,7 +289,7 @@ def _row(item: Watched) -> Row:
     ]
     restart = [] if item.standing in (Standing.WAITING, Standing.RUNNING) else [RESTART]
     change = [] if item.standing is Standing.REMOVED else [OFTEN, REMOVE]
-    return Row(item.id, cells, restart + change, item.name)
+    return TableRow(item.id, cells, restart + change, item.name)
 
 
 def _words(standing: Standing) -> str:

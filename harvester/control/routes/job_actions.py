@@ -8,17 +8,17 @@ from urllib.parse import quote
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from pydantic import Field, StringConstraints
 
-from harvester.control.answers import answered
 from harvester.control.auth import OPERATES, READS, Caller, may
-from harvester.control.batches import Action, Batch
+from harvester.control.batches import ActionBatch, BatchAction
 from harvester.control.context import Here
 from harvester.control.cursors import MOST_ROWS
 from harvester.control.idempotency import Key, checked, fingerprint_of
-from harvester.control.problems import Problem, documented
+from harvester.control.problems import ApiProblem, documented
+from harvester.control.responses import answered
 from harvester.control.routes.jobs import JobId
 from harvester.control.routes.submitting import MOST_NAMES, Name, Strict, digest_of
 from harvester.control.tokens import Scope
-from harvester.jobs.documents import Job, State
+from harvester.jobs.documents import ItemState, Job
 from harvester.jobs.ledger import now
 from harvester.jobs.listing import ItemFilter
 from harvester.validation import MOST_NUMBER
@@ -44,7 +44,7 @@ class PriorityBody(Strict):
 class FilterBody(Strict):
     """Which items are meant. All that is given must be so."""
 
-    state: list[State] = Field([])
+    state: list[ItemState] = Field([])
     outcome: list[Filtered] = Field([])
     site: Filtered = ""
     kind: Filtered = ""
@@ -94,12 +94,12 @@ async def set_priority(here: Here, job: JobId, body: PriorityBody) -> Job:
 
 
 @router.post("/jobs/{job}/cancel", operation_id="cancel_job", status_code=202, responses=documented(404, 409))
-async def cancel(here: Here, job: JobId, caller: Operator) -> Batch:
+async def cancel(here: Here, job: JobId, caller: Operator) -> ActionBatch:
     """Cancel a job for good, at once. What waits in it is skipped by a batch; what is being worked at ends."""
     asked_at = now()
     matched = await here.jobs.begin_cancelling(job)
     word = hashlib.sha256(job.encode()).hexdigest()[:16]  # a job is cancelled once
-    return _accepted(await here.batches.begin(Action.CANCEL, job, matched, caller.token.name, asked_at, word=word))
+    return _accepted(await here.batches.begin(BatchAction.CANCEL, job, matched, caller.token.name, asked_at, word=word))
 
 
 @router.post(
@@ -110,13 +110,13 @@ async def cancel(here: Here, job: JobId, caller: Operator) -> Batch:
 )
 async def retry(
     here: Here, request: Request, job: JobId, caller: Operator, body: RetryBody, idempotency_key: Key = None
-) -> Batch:
+) -> ActionBatch:
     """Have items tried again, now, with all their attempts, by a batch that never tries more than were there.
 
     With `dry_run` it needs no Idempotency-Key, and answers 200 with the number.
     """
     if body.items and body.filter:
-        raise Problem(422, "invalid", "Give items or a filter.")
+        raise ApiProblem(422, "invalid", "Give items or a filter.")
     which, asked_at = _filter(body.filter), now()
     if body.dry_run:
         return answered(Matched(await here.jobs.retriable(job, which, body.items, asked_at)))  # type: ignore[return-value]
@@ -126,11 +126,11 @@ async def retry(
         matched = await here.jobs.retriable(job, which, body.items, asked_at)
         if body.expect is not None and matched > body.expect:
             said = f"There are {matched:,} such items now, and not {body.expect:,}. Look again, then ask again."
-            raise Problem(409, "more_than_expected", said)
+            raise ApiProblem(409, "more_than_expected", said)
         name = caller.token.name
         return _accepted(  # type: ignore[return-value]
             await here.batches.begin(
-                Action.RETRY, job, matched, name, asked_at, which=which, items=body.items, word=word
+                BatchAction.RETRY, job, matched, name, asked_at, which=which, items=body.items, word=word
             )
         )
 
@@ -138,19 +138,21 @@ async def retry(
 
 
 @router.get("/batches/{batch}", operation_id="show_batch", dependencies=[READS], responses=documented(404))
-async def show_batch(here: Here, batch: Annotated[str, Path(max_length=200)]) -> Batch:
+async def show_batch(here: Here, batch: Annotated[str, Path(max_length=200)]) -> ActionBatch:
     """How far a batch is."""
     return await here.batches.batch(batch)
 
 
 @router.get("/jobs/{job}/batches", operation_id="list_batches", dependencies=[READS], responses=documented(404))
-async def list_batches(here: Here, job: JobId, limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 20) -> list[Batch]:
+async def list_batches(
+    here: Here, job: JobId, limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 20
+) -> list[ActionBatch]:
     """Those of a job, the latest first."""
     await here.jobs.job(job)
     return await here.batches.of(job, limit)
 
 
-def _accepted(batch: Batch) -> Batch:
+def _accepted(batch: ActionBatch) -> ActionBatch:
     location = f"/api/v1/batches/{quote(batch.id, safe='')}"
     return answered(batch, 202, location)  # type: ignore[return-value]
 

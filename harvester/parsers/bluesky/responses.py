@@ -13,9 +13,9 @@ from msgspec import Raw
 from harvester.exceptions import ParseError
 from harvester.items import Provenance, Record, Reject
 from harvester.items.bluesky import AccountList, Follow, ListItem, Post, Profile, Repost
-from harvester.parsers.bluesky import parts, wire
-from harvester.parsers.bluesky.parts import Parsed
+from harvester.parsers.bluesky import views, wire
 from harvester.parsers.bluesky.refusals import seen_by_all
+from harvester.parsers.bluesky.views import Parsed
 
 
 class Member(NamedTuple):
@@ -41,20 +41,20 @@ def parse_graph(body: bytes, provenance: Provenance) -> tuple[Parsed, list[Membe
                 did, other = (member.did, subject) if follows_subject else (subject, member.did)
                 records.append(Follow(did=did, subject_did=other, provenance=provenance, raw=seen_by_all(raw)))
                 members.append(Member(member.did, member.handle))
-            except parts.BAD as error:
-                rejects.append(parts.reject(Follow, raw, provenance, error))
+            except views.BAD as error:
+                rejects.append(views.reject(Follow, raw, provenance, error))
     return Parsed(records, rejects, page.cursor), members
 
 
 def parse_profiles(body: bytes, provenance: Provenance) -> Parsed:
     """getProfiles: a profile for each account that is there; the others are just absent."""
     page = wire.read_page(wire.decode_profiles_page, body)
-    return parts.each(Profile, page.profiles, provenance, parts.profile)
+    return views.each(Profile, page.profiles, provenance, views.profile)
 
 
 def parse_profile(body: bytes, provenance: Provenance) -> Parsed:
     """getProfile: one profile."""
-    return parts.each(Profile, [wire.read_page(wire.decode_raw, body)], provenance, parts.profile)
+    return views.each(Profile, [wire.read_page(wire.decode_raw, body)], provenance, views.profile)
 
 
 def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
@@ -70,14 +70,14 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
                 reposted = isinstance(reason, wire.Reason)
                 pinned = not reposted
                 if isinstance(reason, wire.Reason):
-                    records.append(parts.repost(reason, wire.decode_post_uri(item.post).uri, item.reason, provenance))
+                    records.append(views.repost(reason, wire.decode_post_uri(item.post).uri, item.reason, provenance))
                     continue
-            post = parts.post(item.post, provenance, pinned=pinned)
+            post = views.post(item.post, provenance, pinned=pinned)
             records.append(post)
             if post.reply_count and item.reply and _is_cut_off(item.reply):
                 cut_off.add(post.uri)
-        except parts.BAD as error:
-            rejects.append(parts.reject(Repost if reposted else Post, item.post, provenance, error))
+        except views.BAD as error:
+            rejects.append(views.reject(Repost if reposted else Post, item.post, provenance, error))
     return Parsed(records, rejects, cursor, frozenset(cut_off))
 
 
@@ -104,14 +104,14 @@ def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[wire.FeedItem
         try:
             items.append(wire.decode_feed_item(raw))
         except wire.UNREADABLE as error:
-            rejects.append(parts.reject(Post, raw, provenance, error))
+            rejects.append(views.reject(Post, raw, provenance, error))
     return items, rejects, rows.cursor
 
 
 def parse_posts(body: bytes, provenance: Provenance) -> Parsed:
     """getPosts: a post for each address that is there; the others are just absent."""
     page = wire.read_page(wire.decode_posts_page, body)
-    return parts.each(Post, page.posts, provenance, parts.post)
+    return views.each(Post, page.posts, provenance, views.post)
 
 
 def parse_uris(body: bytes) -> frozenset[str]:
@@ -152,9 +152,9 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
                     (tree.not_found if node.not_found else tree.blocked).append(node.uri)
             elif node.post:
                 try:
-                    post = parts.post(node.post, provenance)
-                except parts.BAD as error:
-                    tree.rejects.append(parts.reject(Post, node.post, provenance, error))
+                    post = views.post(node.post, provenance)
+                except views.BAD as error:
+                    tree.rejects.append(views.reject(Post, node.post, provenance, error))
                 else:
                     tree.posts.append(post)
                     if post.reply_count and not node.replies:
@@ -185,8 +185,8 @@ def _nodes(rows: Iterable[Raw], rejects: list[Reject], provenance: Provenance) -
     for raw in rows:
         try:
             yield wire.decode_thread_node(raw)
-        except parts.BAD as error:
-            rejects.append(parts.reject(Post, raw, provenance, error))
+        except views.BAD as error:
+            rejects.append(views.reject(Post, raw, provenance, error))
 
 
 def parse_lists(body: bytes, provenance: Provenance) -> Parsed:
@@ -195,7 +195,7 @@ def parse_lists(body: bytes, provenance: Provenance) -> Parsed:
     if page.lists is None and page.starter_packs is None:
         raise ParseError("the answer holds neither lists nor starter packs")
     rows = [*(page.lists or ()), *(page.starter_packs or ())]
-    parsed = parts.each(AccountList, rows, provenance, parts.account_list)
+    parsed = views.each(AccountList, rows, provenance, views.account_list)
     return parsed._replace(cursor=page.cursor)
 
 
@@ -215,4 +215,4 @@ def parse_list_items(body: bytes, provenance: Provenance) -> Parsed:
             subject_did=view.subject.did,
         )
 
-    return parts.each(ListItem, page.items, provenance, item)._replace(cursor=page.cursor)
+    return views.each(ListItem, page.items, provenance, item)._replace(cursor=page.cursor)

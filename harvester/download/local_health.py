@@ -80,7 +80,7 @@ class _Fault(NamedTuple):
     outcome: Outcome
 
 
-class Here:
+class LocalHealth:
     """What one crawler knows of its machine."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -258,13 +258,13 @@ def waits_out_faults(crawler: Crawler) -> bool:
     return bool(getattr(crawler.spider, "WAITS_OUT_FAULTS", False))
 
 
-_all: WeakKeyDictionary[Crawler, Here] = WeakKeyDictionary()
+_all: WeakKeyDictionary[Crawler, LocalHealth] = WeakKeyDictionary()
 
 
-def here_of(crawler: Crawler) -> Here:
+def here_of(crawler: Crawler) -> LocalHealth:
     """What the crawler knows of its machine."""
     if crawler not in _all:
-        _all[crawler] = Here(crawler)
+        _all[crawler] = LocalHealth(crawler)
     return _all[crawler]
 
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from harvester.frontier.start_list import StartList
 from harvester.items import Found
 from harvester.jobs.documents import Job, JobState
+from harvester.jobs.due_visits import Patiently
 from harvester.jobs.ledger import Ledger, Opened
-from harvester.jobs.looks import Patiently
 from harvester.recheck import Budget, read_policy
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ActionResult:
     """What was done."""
 
     number: int

@@ -11,10 +11,10 @@ from harvester.control.context import Here
 from harvester.control.cursors import After, Limit, cursor_of, place_of
 from harvester.control.problems import documented
 from harvester.control.routes.submitting import Name, Often, Strict, Word
-from harvester.control.services.done import Done
+from harvester.control.services.action_result import ActionResult
 from harvester.control.services.watching import MOST_CHANGED, NewItem, WatchedPage, Watching
+from harvester.jobs.recurring import Standing
 from harvester.jobs.submission import Submitted
-from harvester.jobs.watched import Standing
 
 router = APIRouter(prefix="/watched", tags=["feeds and endpoints"])
 
@@ -43,7 +43,7 @@ class AddBody(Strict):
     """How many times as often as the job's policy says they are looked at."""
 
 
-class ChangeBody(Strict):
+class ChangeRecurringBody(Strict):
     """What is to be another of items."""
 
     job: Word
@@ -98,18 +98,18 @@ async def add_watched(here: Here, body: AddBody) -> Submitted:
 
 
 @router.patch("", operation_id="change_watched", dependencies=[OPERATES], responses=documented(404, 409))
-async def change_watched(here: Here, body: ChangeBody) -> Done:
+async def change_watched(here: Here, body: ChangeRecurringBody) -> ActionResult:
     """Change what items ask for, or how often they are looked at."""
     return await Watching(here.jobs).change(body.job, body.items, body.input, body.often)
 
 
 @router.post("/remove", operation_id="remove_watched", dependencies=[OPERATES], responses=documented(404, 409))
-async def remove_watched(here: Here, body: RemoveBody) -> Done:
+async def remove_watched(here: Here, body: RemoveBody) -> ActionResult:
     """Watch items no more. Their records stay. Added again, they are there with all that is known of them."""
     return await Watching(here.jobs).remove(body.job, body.items)
 
 
 @router.post("/restart", operation_id="restart_watched", dependencies=[OPERATES], responses=documented(404, 409))
-async def restart_watched(here: Here, body: RestartBody) -> Done:
+async def restart_watched(here: Here, body: RestartBody) -> ActionResult:
     """Look at items again, now: those named, or all that have failed, never more than expected."""
     return await Watching(here.jobs).restart(body.spider, body.job, body.items, body.expect)

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from harvester.exceptions import JobConflict, UnknownJob
-from harvester.jobs.documents import Document, Item, Job, JobState, State, read_item
+from harvester.jobs.documents import Document, Item, ItemState, Job, JobState, read_item
 from harvester.jobs.service import JobService
 
 MOST_JOBS = 1000
@@ -31,20 +31,20 @@ class Standing(StrEnum):
     """Its job's arguments do not name it any more, somebody took it out, or its site forbids it."""
 
 
-_NEVER: Document = {"state": State.WAITING, "failures": {"$in": [0, None]}, "looks.0": {"$exists": False}}
+_NEVER: Document = {"state": ItemState.WAITING, "failures": {"$in": [0, None]}, "looks.0": {"$exists": False}}
 _QUERIES: dict[Standing, Document] = {
     Standing.WAITING: _NEVER,
-    Standing.RUNNING: {"state": State.ACTIVE},
+    Standing.RUNNING: {"state": ItemState.ACTIVE},
     Standing.SUCCESS: {**_NEVER, "looks.0": {"$exists": True}},
-    Standing.FAILED: {"state": {"$in": [State.WAITING, State.DONE]}, "failures": {"$gt": 0}},
-    Standing.PERMANENTLY_FAILED: {"state": State.FAILED},
-    Standing.REMOVED: {"state": State.SKIPPED},
+    Standing.FAILED: {"state": {"$in": [ItemState.WAITING, ItemState.DONE]}, "failures": {"$gt": 0}},
+    Standing.PERMANENTLY_FAILED: {"state": ItemState.FAILED},
+    Standing.REMOVED: {"state": ItemState.SKIPPED},
 }
 _ANY_FAILED: Document = {"$or": [_QUERIES[Standing.FAILED], _QUERIES[Standing.PERMANENTLY_FAILED]]}
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class RecurringItem:
     """An item of a standing job, as it stands."""
 
     id: str
@@ -68,11 +68,11 @@ class Watched:
 
 def standing_of(item: Item) -> Standing:
     """In a word that people use."""
-    if item.state is State.ACTIVE:
+    if item.state is ItemState.ACTIVE:
         return Standing.RUNNING
-    if item.state is State.FAILED:
+    if item.state is ItemState.FAILED:
         return Standing.PERMANENTLY_FAILED
-    if item.state is State.SKIPPED:
+    if item.state is ItemState.SKIPPED:
         return Standing.REMOVED
     if item.failures:
         return Standing.FAILED
@@ -97,7 +97,7 @@ async def find_watched(
     standings: Collection[Standing] = (),
     text: str = "",
     after: str = "",
-) -> list[Watched]:
+) -> list[RecurringItem]:
     """Items of these jobs that stand so, with this in their names or reasons, in the order of their ids behind one."""
     if "\0" in text:  # MongoDB refuses it in an expression
         return []
@@ -142,8 +142,8 @@ async def restart(service: JobService, jobs: Sequence[Job], names: Iterable[str]
     return number
 
 
-def _watched(item: Item, job: Job) -> Watched:
-    return Watched(
+def _watched(item: Item, job: Job) -> RecurringItem:
+    return RecurringItem(
         id=item.id,
         name=item.key,
         kind=item.kind,

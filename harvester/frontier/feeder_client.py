@@ -9,7 +9,7 @@ from scrapy import Request
 from harvester.breaker.states import BreakerState
 from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import UnserialisableRequestError
-from harvester.frontier.messages import AllParked, EndedAck, Feed, ItemEnded, ItemRef, Push
+from harvester.frontier.messages import AllParked, EndedAck, FeedItems, ItemEnded, ItemRef, Push
 from harvester.frontier.store import Frontier
 from harvester.frontier.workers import is_gone
 
@@ -42,11 +42,11 @@ class Feeding:
             pushes.append(self._push(request, tuple(items)))
             if not pushes[-1].items:
                 raise UnserialisableRequestError(f"<{request.url}> belongs to none of the items that begin with it")
-        return self._client.feed(Feed(tuple(items), tuple(pushes), deadline))
+        return self._client.feed(FeedItems(tuple(items), tuple(pushes), deadline))
 
     def heard(self) -> Awaitable[None]:
         """Done when the frontier has heard of all that it was told so far, or the conversation has ended."""
-        return self._client.feed(Feed((), (), 0.0))
+        return self._client.feed(FeedItems((), (), 0.0))
 
     def acknowledge(self, items: Sequence[ItemRef]) -> None:
         """It is written down how these attempts ended."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from scrapy.statscollectors import StatsCollector
 
 from harvester.formatting import plural
-from harvester.jobs.documents import Counted, State
+from harvester.jobs.documents import Counted, ItemState
 from harvester.outcomes import Outcome
 
 REFUSALS = (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)
@@ -51,9 +51,9 @@ def refused(stats: StatsCollector, counts: Iterable[Counted]) -> Blame | None:
     answered: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
     for row in counts:
-        if row.outcome and row.state is not State.SKIPPED:
+        if row.outcome and row.state is not ItemState.SKIPPED:
             answered[row.kind] += row.items
-            refusals[row.kind] += row.items if row.outcome in REFUSALS and row.state is not State.DONE else 0
+            refusals[row.kind] += row.items if row.outcome in REFUSALS and row.state is not ItemState.DONE else 0
     kind = max(refusals, key=lambda each: refusals[each] / answered[each], default="")
     if not kind or refusals[kind] <= answered[kind] * MOST_REFUSED:
         return None

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope as Connection
 
 from harvester.control.auth import Caller, caller_of
-from harvester.control.context import Context, context_of
+from harvester.control.context import ControllerContext, context_of
 from harvester.control.pages.broadcaster import Broadcaster
 from harvester.control.tokens import Scope
 from harvester.exceptions import HarvesterError
@@ -37,14 +37,14 @@ def complain(said: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PageContext:
     """Of one process."""
 
     app: FastAPI
     broadcaster: Broadcaster = field(default_factory=Broadcaster)
 
     @property
-    def here(self) -> Context:
+    def here(self) -> ControllerContext:
         """Raises Problem while the app starts or ends."""
         return context_of(HTTPConnection({"type": "http", "app": self.app}))
 

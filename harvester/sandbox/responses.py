@@ -9,7 +9,7 @@ HTML_TYPE = "text/html; charset=utf-8"
 
 
 @dataclass(slots=True)
-class Answer:
+class SandboxAnswer:
     """A status, a body and its type; the server adds what every answer has."""
 
     body: bytes
@@ -25,24 +25,24 @@ class XrpcError(Exception):
         super().__init__(message)
         self.error, self.message, self.status = error, message, status
 
-    def answer(self) -> Answer:
+    def answer(self) -> SandboxAnswer:
         return error_answer(self.error, self.message, self.status)
 
 
-def json_answer(value: object, status: int = 200) -> Answer:
-    return Answer(msgspec.json.encode(value), status)
+def json_answer(value: object, status: int = 200) -> SandboxAnswer:
+    return SandboxAnswer(msgspec.json.encode(value), status)
 
 
-def error_answer(error: str, message: str, status: int) -> Answer:
+def error_answer(error: str, message: str, status: int) -> SandboxAnswer:
     return json_answer({"error": error, "message": message}, status)
 
 
-def html_page(title: str, text: str, status: int = 200) -> Answer:
+def html_page(title: str, text: str, status: int = 200) -> SandboxAnswer:
     head = f"<head><title>{title}</title></head>"
     body = f"<html>\n{head}\n<body>\n<h1>{title}</h1>\n<p>{text}</p>\n</body>\n</html>\n"
-    return Answer(body.encode(), status, HTML_TYPE)
+    return SandboxAnswer(body.encode(), status, HTML_TYPE)
 
 
-def forbidden_page() -> Answer:
+def forbidden_page() -> SandboxAnswer:
     """What the edge in front of the AppView sends to those whom it does not serve."""
     return html_page("403 Forbidden", "Request forbidden by administrative rules.", 403)

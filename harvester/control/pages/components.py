@@ -72,7 +72,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class RowAction:
     """A button of a row."""
 
     name: str
@@ -82,12 +82,12 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """Of a table."""
 
     key: str
     cells: Sequence[Cell | str | int]
-    actions: Sequence[Action] = ()
+    actions: Sequence[RowAction] = ()
     name: str = ""
     """For who hears the page; empty: the key."""
 
@@ -105,10 +105,10 @@ class Field:
     """Whether it takes several."""
 
 
-class Form:
+class InputForm:
     """Fields, and a sentence below them that says what is wrong. What was typed stays."""
 
-    def __init__(self, fields: Sequence[Field], do: Callable[["Form"], Awaitable[None]]) -> None:
+    def __init__(self, fields: Sequence[Field], do: Callable[["InputForm"], Awaitable[None]]) -> None:
         """`do`: what is done with what was typed; when it raises UsageError, that is said."""
         self._do = do
         self._is_busy = False
@@ -144,7 +144,7 @@ class Form:
         self._wrong.text = _option(r"\1", mask(said))
 
 
-class Rows(Element, component="static/rows.js"):
+class RowsTable(Element, component="static/rows.js"):
     """A table."""
 
     def __init__(
@@ -162,7 +162,7 @@ class Rows(Element, component="static/rows.js"):
         if act:
             self.on("act", lambda event: act(str(event.args["row"]), str(event.args["action"])))
 
-    def show(self, rows: Sequence[Row], caption: str = "") -> None:
+    def show(self, rows: Sequence[TableRow], caption: str = "") -> None:
         """Sends them if they are others than those that are shown. `caption`: another one, for these."""
         new = [_row(row) for row in rows]
         if new != self._props["rows"] or (caption or self._caption) != self._props["caption"]:
@@ -232,7 +232,7 @@ class Tiles(Element):
             self._numbers[name].text = f"{number:,}" if isinstance(number, int) else number
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: TableRow) -> dict[str, Any]:
     cells = [
         each if isinstance(each, Cell) else Cell(f"{each:,}" if isinstance(each, int) else each) for each in row.cells
     ]
@@ -281,14 +281,14 @@ async def asked(question: str, said: str, label: str, yes: str, value: str = "")
 
 
 async def filled(
-    question: str, said: str, fields: Sequence[Field], yes: str, do: Callable[[Form], Awaitable[T | None]]
+    question: str, said: str, fields: Sequence[Field], yes: str, do: Callable[[InputForm], Awaitable[T | None]]
 ) -> T | None:
     """Asks for several things until `do` has done something with them: what it gives. None: it is not to be done.
 
     `do` gives None when something is wrong, of which it has told the form, or raises UsageError.
     """
 
-    async def submit(form: Form) -> None:
+    async def submit(form: InputForm) -> None:
         done = await do(form)
         if done is not None:
             dialog.submit(done)
@@ -296,7 +296,7 @@ async def filled(
     with _dialog(question) as dialog, Tag("div", classes="box"):
         Tag("h2", question)
         Tag("p", mask(said))
-        form = Form(fields, submit)
+        form = InputForm(fields, submit)
         form.focus()
         with Tag("div", classes="line"):
             button("Leave it", lambda: dialog.submit(None))

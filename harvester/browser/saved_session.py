@@ -22,7 +22,7 @@ def path_of(config: Config, name: str) -> Path:
     return config.state_dir / "sessions" / f"browser-{name}.json"
 
 
-class Kept:
+class SavedSession:
     """The file of a session, as one context knows it: what others keep meanwhile is not overwritten."""
 
     def __init__(self, path: Path, guard: Guard | None = None) -> None:

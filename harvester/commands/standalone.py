@@ -30,7 +30,7 @@ _ALONE = {
     "SPIDER_MIDDLEWARES_BASE": default_settings.SPIDER_MIDDLEWARES_BASE,
     "DOWNLOADER_MIDDLEWARES_BASE": {
         **default_settings.DOWNLOADER_MIDDLEWARES_BASE,
-        "harvester.commands.alone.RefusalMiddleware": 80,
+        "harvester.commands.standalone.RefusalMiddleware": 80,
         "harvester.middlewares.addresses.AddressMiddleware": 90,
     },
     "RETRY_ENABLED": False,  # Scrapy's own asks again at once, whatever Retry-After says
