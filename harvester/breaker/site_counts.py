@@ -7,10 +7,6 @@ from typing import Any
 from harvester.items import Record
 from harvester.outcomes import Outcome, Policy, Verdict
 
-REFUSALS = frozenset({Outcome.BLOCKED, Outcome.CHALLENGE})
-"""Outcomes by which a site turns a crawler away."""
-NOTHING_THERE = frozenset({Outcome.EMPTY, Outcome.LAYOUT_CHANGED})
-"""Outcomes of pages that came, and in which there was nothing."""
 MOST_SAID = 200
 """Characters of the last failure's reason."""
 MAKES_GOOD = 0.25
@@ -51,7 +47,7 @@ class SiteCounts:
         if policy.breaker:
             self._bad[outcome] += 1
             self._failures += is_new
-            self._refusals += outcome in REFUSALS
+            self._refusals += policy.refusal and policy.site
             self._say(verdict)
             self._probes[1] += is_probe
         elif not policy.error:
@@ -74,10 +70,10 @@ class SiteCounts:
     def add_page(self, outcome: str, probe: int) -> None:
         """One request that came to its end with a page."""
         self._pages += 1
-        self._full += outcome not in NOTHING_THERE
+        self._full += outcome == Outcome.OK
         self._misread += outcome == Outcome.LAYOUT_CHANGED
         if self._is_probe(probe):
-            self._probes[3 if outcome in NOTHING_THERE else 2] += 1
+            self._probes[2 if outcome == Outcome.OK else 3] += 1
 
     def add_records(self, records: Iterable[Record], probe: int) -> None:
         """What a page yielded: which of the fields that are watched it has."""

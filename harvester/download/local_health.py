@@ -23,7 +23,7 @@ from tldextract import TLDExtract
 from harvester.download import dns
 from harvester.exceptions import LocalFault
 from harvester.meta import LOCAL_ATTEMPTS
-from harvester.outcomes import Outcome, classify_exception
+from harvester.outcomes import Outcome, classify_exception, get_policy
 from harvester.shutdown import RunEnding, pause
 from harvester.stores import outage
 from harvester.stores.descriptors import allowed
@@ -49,7 +49,6 @@ FREE_FILES = 8
 """Files that can be opened again when the machine is well."""
 SICK = "this machine"
 """What the crawl waits for."""
-_CONNECTIONS = (Outcome.NETWORK, Outcome.DNS, Outcome.TIMEOUT)
 _ONE_WAY = ("no-network", "not-allowed", "no-ports")
 """Rules of faults that may be about the way to one host only."""
 _ADVICE = {
@@ -132,7 +131,7 @@ class LocalHealth:
             if verdict.rule in _ONE_WAY and await self._reaches(Outcome.NETWORK, self._known(peer)):
                 return LocalFault(verdict.reason, counts=True)
             return self._begin(_Fault(verdict.rule, verdict.outcome), verdict.reason, counts)
-        if verdict.outcome not in _CONNECTIONS:
+        if not get_policy(verdict.outcome).no_answer:
             return None
         peer.failed_at = time.monotonic()
         if self._was_sick(left_at):

@@ -13,7 +13,7 @@ from harvester.config import Config, load_config
 from harvester.download.addresses import host_of
 from harvester.exceptions import LEFT
 from harvester.formatting import duration
-from harvester.outcomes import Outcome
+from harvester.outcomes import Outcome, get_policy
 from harvester.shutdown import end, stop
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,6 @@ LOOK_S = 1.0
 """How often the stats are looked at."""
 _ERRORS = "harvester/errors/"
 _SAID = "harvester/said/"
-_UNREACHED = frozenset(map(str, (Outcome.DNS, Outcome.NETWORK, Outcome.TIMEOUT, Outcome.PROXY)))
-"""Outcomes of requests to which nothing was answered."""
 
 
 class Reachability:
@@ -89,7 +87,7 @@ class Reachability:
         for name in list(self._crawler.stats.get_stats()):
             if name.startswith(_ERRORS):
                 outcome, _, host = name.removeprefix(_ERRORS).partition("/")
-                if outcome in _UNREACHED and host not in self._answered:
+                if (get_policy(outcome).no_answer or outcome == Outcome.PROXY) and host not in self._answered:
                     found[host] = str(self._crawler.stats.get_value(f"{_SAID}{outcome}/{host}", ""))
         return found
 

@@ -61,14 +61,13 @@ from harvester.frontier.workers import own_name
 from harvester.items.receipts import receipt_under_way
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
-from harvester.outcomes import Outcome, Verdict, classify_exception
+from harvester.outcomes import Outcome, Verdict, classify_exception, get_policy
 from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end, fault_of, is_ending
 from harvester.sites import load_sites
 from harvester.stores.redis import RedisOutage, connect
 
 logger = logging.getLogger(__name__)
 
-_PAGES = (Outcome.OK, Outcome.EMPTY, Outcome.LAYOUT_CHANGED)
 """Outcomes of pages that came."""
 _NEEDED = {
     "SPIDER_MIDDLEWARES": "harvester.middlewares.lease.LeaseMiddleware",
@@ -509,7 +508,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         return self._successor(follows, lease.id)
 
     def _tell_breakers(self, request: Request, fate: Operation) -> None:
-        if isinstance(fate, (Done, Dead)) and fate.outcome in _PAGES:
+        if isinstance(fate, (Done, Dead)) and get_policy(fate.outcome).page_came:
             probe = request.meta.get(PROBE, 0)
             self._client.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
 

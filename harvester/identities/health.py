@@ -1,8 +1,6 @@
 """How well an identity is: refusals wear it down, good answers and time heal it, and it rests when it is worn out."""
 
-from collections.abc import Mapping
-
-from harvester.outcomes import Outcome
+from harvester.outcomes import Outcome, get_policy
 
 FLOOR = 0.3
 """An identity whose health falls below it rests."""
@@ -17,16 +15,6 @@ REST_S = 60.0
 MOST_REST_S = 3600.0
 WELL = 0.9
 """Health from which earlier rests are forgotten."""
-WEIGHTS: Mapping[Outcome, float] = {
-    Outcome.BLOCKED: 0.5,
-    Outcome.CHALLENGE: 0.5,
-    Outcome.AUTH_REQUIRED: 0.3,
-    Outcome.RATE_LIMITED: 0.1,
-    Outcome.SESSION_EXPIRED: 0.1,
-}
-"""What an outcome takes away, of those that count against an identity."""
-OTHERWISE = 0.2
-"""The same of the others."""
 
 
 class IdentityHealth:
@@ -61,7 +49,7 @@ class IdentityHealth:
         """It was refused. The seconds of the rest that begins with it, mostly 0."""
         if now < self.rest_until:
             return 0.0  # the answer to what was sent before
-        self._set(self.level(now) - WEIGHTS.get(outcome, OTHERWISE), now)
+        self._set(self.level(now) - get_policy(outcome).session_cost, now)
         if self._level >= FLOOR:
             return 0.0
         rest_s = min(REST_S * 2.0 ** min(self.rests, 10), MOST_REST_S)

@@ -8,10 +8,8 @@ from scrapy.statscollectors import StatsCollector
 
 from harvester.formatting import plural
 from harvester.jobs.documents import Counted, ItemState
-from harvester.outcomes import Outcome
+from harvester.outcomes import Outcome, get_policy
 
-REFUSALS = (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.RATE_LIMITED, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)
-ABSENCES = (Outcome.TIMEOUT, Outcome.DNS, Outcome.NETWORK, Outcome.MAINTENANCE, Outcome.SERVER_ERROR)
 MOST_REFUSED = 0.5
 """Of the items of a kind that have had an answer: beyond it a run was refused, also when other addresses answer."""
 _ERRORS = "harvester/errors/"
@@ -26,6 +24,11 @@ class Blame(NamedTuple):
     """For the person at the terminal."""
 
 
+def is_refusal(outcome: str) -> bool:
+    """Returns whether a host wants to be asked less by us, or not at all."""
+    return get_policy(outcome).refusal or outcome == Outcome.RATE_LIMITED
+
+
 def blame(stats: StatsCollector, address: str) -> Blame | None:
     """None when no host failed. `address`: by which argument the address of the spider's site is given, if by any."""
     errors = _errors(stats)
@@ -34,12 +37,12 @@ def blame(stats: StatsCollector, address: str) -> Blame | None:
     outcome, host, reason = _most_frequent(stats, errors)
     answered = bool(stats.get_value("harvester/pages", 0))
     is_right = f"Is its address right ({address})" if address else "Is its address right"
-    if outcome in REFUSALS:
+    if is_refusal(outcome):
         what = f"refuses to answer ({reason}). Wait before you continue"
         return Blame("blocked", f"{host} {what}, and ask for less (HARVESTER_REQUESTS_PER_SECOND).")
     if outcome == Outcome.PROXY:
         return Blame("unreachable", f"No proxy leads to {host} ({reason}). Look at your proxies, then continue.")
-    if outcome in ABSENCES:
+    if get_policy(outcome).unavailable:
         if answered:
             return Blame("unreachable", f"{host} no longer answers ({reason}). Is this machine online?")
         return Blame("unreachable", f"{host} cannot be reached ({reason}). {is_right}, and this machine online?")
@@ -53,11 +56,11 @@ def refused(stats: StatsCollector, counts: Iterable[Counted]) -> Blame | None:
     for row in counts:
         if row.outcome and row.state is not ItemState.SKIPPED:
             answered[row.kind] += row.items
-            refusals[row.kind] += row.items if row.outcome in REFUSALS and row.state is not ItemState.DONE else 0
+            refusals[row.kind] += row.items if is_refusal(row.outcome) and row.state is not ItemState.DONE else 0
     kind = max(refusals, key=lambda each: refusals[each] / answered[each], default="")
     if not kind or refusals[kind] <= answered[kind] * MOST_REFUSED:
         return None
-    errors = {name: number for name, number in _errors(stats).items() if name.split("/")[2] in REFUSALS}
+    errors = {name: number for name, number in _errors(stats).items() if is_refusal(name.split("/")[2])}
     _, host, reason = _most_frequent(stats, errors) if errors else ("", "The site", "in an earlier run")
     many = f"{refusals[kind]:,} of {answered[kind]:,} {plural(kind)}"
     advice = "Wait before you continue, and ask for less (HARVESTER_REQUESTS_PER_SECOND)."

@@ -12,11 +12,10 @@ from pymongo import ASCENDING, DESCENDING
 from harvester.items import Found
 from harvester.jobs.documents import Document, ItemState, Job, item_id
 from harvester.jobs.ledger import CHUNK, Ledger
-from harvester.outcomes import Outcome
+from harvester.outcomes import get_policy
 
 WAS_GONE = "was_gone"
 """In the input of an item that is checked: whether it was not there the last time."""
-_NOT_THERE = (Outcome.NOT_FOUND, Outcome.GONE)
 
 
 async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) -> int:
@@ -34,7 +33,7 @@ async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) ->
             after = ""
             while rows := await _next_items(ledger, before["_id"], of_kind, after):
                 after = rows[-1]["key"]
-                was_gone = {row["key"]: row.get("outcome") in _NOT_THERE for row in rows}
+                was_gone = {row["key"]: get_policy(row.get("outcome", "")).absent for row in rows}
                 added += await _add(ledger, job, kind, check, was_gone)
     return added
 

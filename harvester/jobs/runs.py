@@ -13,8 +13,9 @@ from harvester.exceptions import INTERRUPTED, LEFT
 from harvester.formatting import how_long, shown
 from harvester.jobs.documents import NOT_GIVEN, Job, JobState
 from harvester.jobs.feeder import Feeder, FrontierSide
-from harvester.jobs.host_faults import REFUSALS, Blame, blame, refused
+from harvester.jobs.host_faults import Blame, blame, is_refusal, refused
 from harvester.jobs.ledger import Ledger
+from harvester.outcomes import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ class Run:
 
     async def _refused(self, job: Job) -> Blame | None:
         """Who refused most of its items, in this run."""
-        if not any(self._stats.get_value(f"harvester/jobs/ended/{outcome}") for outcome in REFUSALS):
+        if not any(self._stats.get_value(f"harvester/jobs/ended/{each}") for each in Outcome if is_refusal(each)):
             return None
         known = await self._ledger.job(job.id)
         counts = known.counts if known and known.is_counted else await self._ledger.counting.count(job.id)

@@ -44,7 +44,7 @@ from harvester.jobs.documents import (
     RetryPolicy,
     SavedResult,
 )
-from harvester.outcomes import POLICIES, Outcome, Policy
+from harvester.outcomes import Outcome, get_policy
 from harvester.recheck import Due, Look, kept, read_policy
 from harvester.recheck import VisitPolicy as Recheck
 
@@ -61,9 +61,6 @@ MAX_ITEMS = "max_items"
 """The same of items beyond the job's limit."""
 _PASSING = ("worker_lost", "callback_blocked")
 """What the frontier says of requests that were given up because of the workers that had them."""
-_MISSING = (Outcome.NOT_FOUND, Outcome.GONE)
-"""What is no look at an item of a standing job, though it is an answer: it may be there again."""
-_POLICIES: Mapping[str, Policy] = {outcome.value: policy for outcome, policy in POLICIES.items()}
 
 
 class Fed(NamedTuple):
@@ -253,7 +250,7 @@ def _looked_at(
         return item
     looked = item.looked if item.looked and item.looked.attempt == event.attempt else None
     begun = (item.fed_at or now).timestamp()
-    if item.state is ItemState.DONE and (said or looked or item.outcome not in _MISSING):
+    if item.state is ItemState.DONE and (said or looked or not get_policy(item.outcome).absent):
         found = looked or LookedAt(
             event.attempt, event.counts.get("new", 0), cost=max(1, event.counts.get("requests", 0))
         )
@@ -413,21 +410,21 @@ def rank_of(outcome: str) -> Rank:
     """A spider's own word for how an item ended, which is none of Outcome, counts as lasting."""
     if outcome == Outcome.POLICY_DENIED:
         return Rank.DENIED
-    if outcome not in _POLICIES:
-        return Rank.PASSING if outcome in _PASSING else Rank.LASTING
-    policy = _POLICIES[outcome]
+    if outcome in _PASSING:
+        return Rank.PASSING
+    policy = get_policy(outcome)
     return Rank.GOOD if not policy.dead else Rank.PASSING if policy.retryable else Rank.LASTING
 
 
 def is_good_look(outcome: str) -> bool:
-    """Whether an item of a standing job is there that was looked at with this outcome."""
-    return bool(outcome) and rank_of(outcome) is Rank.GOOD and outcome not in _MISSING
+    """Returns whether an item of a standing job was there. One that is absent may be there again."""
+    return bool(outcome) and rank_of(outcome) is Rank.GOOD and not get_policy(outcome).absent
 
 
 def was_missing(item: Item) -> bool:
     """Whether an attempt since the last look that went well found that the item is not there."""
     for line in reversed(item.history):
-        if line.outcome in _MISSING:
+        if get_policy(line.outcome).absent:
             return True
         if is_good_look(line.outcome):
             break

@@ -25,8 +25,8 @@ from harvester.monitors.alerts import SendAlerts
 from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.report import WriteReport
-from harvester.monitors.summary import REFUSALS, RunSummary
-from harvester.outcomes import Outcome
+from harvester.monitors.summary import RunSummary
+from harvester.outcomes import Outcome, get_policy
 from harvester.shutdown import CAUSE, EXIT_CODE
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,8 @@ class FinishReasonMonitor(RunMonitor):
 class RefusalMonitor(RunMonitor):
     def runTest(self) -> None:
         outcomes = self.summary.outcomes
-        refused, total = sum(outcomes.get(name, 0) for name in REFUSALS), sum(outcomes.values())
+        refused = sum(count for name, count in outcomes.items() if get_policy(name).refusal)
+        total = sum(outcomes.values())
         self.note = f"{refused:,} of {total:,} answers were a refusal."
         if self.summary.finish_reason == "blocked" or refused > total * MAX_REFUSED_RATIO:
             self.fail(" ".join([self.note, *self._who()]))

@@ -9,7 +9,7 @@ from harvester.dashboard.progress import UNSTORED, records_stored, two_below, un
 from harvester.exceptions import INTERRUPTED, TERMINATED
 from harvester.jobs.documents import ItemState
 from harvester.masking import mask
-from harvester.outcomes import POLICIES, Outcome
+from harvester.outcomes import POLICIES
 from harvester.shutdown import CAUSE, EXIT_CODE, SIGNAL, STOPPED_AT_ONCE, closed_as_asked
 
 INTERRUPTED_REASONS = frozenset({"shutdown", STOPPED_AT_ONCE, "usage_error", "paused", "cancelled"})
@@ -17,9 +17,6 @@ INTERRUPTED_REASONS = frozenset({"shutdown", STOPPED_AT_ONCE, "usage_error", "pa
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
 """Outcomes that say something about what was looked for, and nothing bad about the way there."""
-
-REFUSALS = frozenset(map(str, (Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.AUTH_REQUIRED, Outcome.POLICY_DENIED)))
-"""Outcomes by which a site says no."""
 
 _EXCERPT = (
     "downloader/request_count",

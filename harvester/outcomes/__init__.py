@@ -3,7 +3,7 @@
 from harvester.outcomes.classifier import BAD_CURSOR, classify, classify_exception, classify_page
 from harvester.outcomes.failed import RequestFailed, give_verdict, verdict_of
 from harvester.outcomes.outcome import OK, Outcome, Verdict
-from harvester.outcomes.policies import POLICIES, Policy
+from harvester.outcomes.policies import POLICIES, Policy, get_policy
 
 __all__ = [
     "BAD_CURSOR",
@@ -16,6 +16,7 @@ __all__ = [
     "classify",
     "classify_exception",
     "classify_page",
+    "get_policy",
     "give_verdict",
     "verdict_of",
 ]

@@ -33,36 +33,85 @@ class Policy(NamedTuple):
     """Whether the next try may use a dearer tier of proxies."""
     dead: bool = True
     """Whether what is not tried again is a dead letter; else it is done."""
+    absent: bool = False
+    """Whether there is nothing at the address."""
+    no_content: bool = False
+    """Whether the answer is that there is nothing to read: nothing at the address, or an empty page."""
+    page_came: bool = False
+    """Whether the page came that was asked for, with or without what was expected in it."""
+    refusal: bool = False
+    """Whether the site does not want to be asked by us."""
+    login: bool = False
+    """Whether the site wants a login, or another one."""
+    no_answer: bool = False
+    """Whether no connection came about, or no answer over it."""
+    unavailable: bool = False
+    """Whether the site serves nobody just now."""
+    not_served: bool = False
+    """Whether an answer says that this request is not served, which may be due to an old token in it."""
+    delay: bool = False
+    """Whether a server that is known to be there may answer later."""
+    session_cost: float = 0.2
+    """What it takes from the health of an identity, which is 1.0 at most, where `session` is set."""
 
 
 POLICIES: Mapping[Outcome, Policy] = {
-    Outcome.OK: Policy(0, error=False, dead=False),
+    Outcome.OK: Policy(0, error=False, dead=False, page_came=True),
     Outcome.UNCHANGED: Policy(0, error=False, dead=False),
-    Outcome.EMPTY: Policy(0, error=False, dead=False),
-    Outcome.NOT_FOUND: Policy(0, error=False, dead=False),
-    Outcome.GONE: Policy(0, error=False, dead=False),
+    Outcome.EMPTY: Policy(0, error=False, dead=False, no_content=True, page_came=True, not_served=True),
+    Outcome.NOT_FOUND: Policy(0, error=False, dead=False, absent=True, no_content=True, not_served=True),
+    Outcome.GONE: Policy(0, error=False, dead=False, absent=True, no_content=True, not_served=True),
     # The throttle waits as long as the site says; the backoff is for a site that does not say.
-    Outcome.RATE_LIMITED: Policy(12, backoff_s=5.0, retryable=True, site=True, session=True),
+    Outcome.RATE_LIMITED: Policy(
+        12, backoff_s=5.0, retryable=True, site=True, session=True, delay=True, session_cost=0.1
+    ),
     Outcome.BLOCKED: Policy(
-        0, retryable=True, site=True, breaker=True, session=True, proxy=True, new_identity=True, escalate=True
+        0,
+        retryable=True,
+        site=True,
+        breaker=True,
+        session=True,
+        proxy=True,
+        new_identity=True,
+        escalate=True,
+        refusal=True,
+        delay=True,
+        session_cost=0.5,
     ),
     # A refusal is never answered with another proxy.
-    Outcome.CHALLENGE: Policy(0, retryable=True, site=True, breaker=True, session=True),
-    Outcome.AUTH_REQUIRED: Policy(0, retryable=True, breaker=True, session=True),
-    Outcome.POLICY_DENIED: Policy(0),
-    Outcome.MAINTENANCE: Policy(3, backoff_s=20.0, retryable=True, site=True, breaker=True),
-    Outcome.TIMEOUT: Policy(4, backoff_s=2.0, retryable=True, site=True, breaker=True, proxy=True),
-    Outcome.DNS: Policy(3, backoff_s=2.0, retryable=True, site=True, breaker=True),
-    Outcome.NETWORK: Policy(6, backoff_s=1.0, retryable=True, site=True, breaker=True, proxy=True),
-    Outcome.PROXY: Policy(3, backoff_s=1.0, retryable=True, proxy=True, escalate=True),
-    Outcome.SERVER_ERROR: Policy(5, backoff_s=1.0, retryable=True, breaker=True),
-    Outcome.LAYOUT_CHANGED: Policy(2, backoff_s=1.0, retryable=True),
+    Outcome.CHALLENGE: Policy(
+        0, retryable=True, site=True, breaker=True, session=True, refusal=True, delay=True, session_cost=0.5
+    ),
+    Outcome.AUTH_REQUIRED: Policy(
+        0, retryable=True, breaker=True, session=True, refusal=True, login=True, session_cost=0.3
+    ),
+    Outcome.POLICY_DENIED: Policy(0, refusal=True),
+    Outcome.MAINTENANCE: Policy(
+        3, backoff_s=20.0, retryable=True, site=True, breaker=True, unavailable=True, delay=True
+    ),
+    Outcome.TIMEOUT: Policy(
+        4, backoff_s=2.0, retryable=True, site=True, breaker=True, proxy=True, no_answer=True, unavailable=True
+    ),
+    Outcome.DNS: Policy(3, backoff_s=2.0, retryable=True, site=True, breaker=True, no_answer=True, unavailable=True),
+    Outcome.NETWORK: Policy(
+        6, backoff_s=1.0, retryable=True, site=True, breaker=True, proxy=True, no_answer=True, unavailable=True
+    ),
+    Outcome.PROXY: Policy(3, backoff_s=1.0, retryable=True, proxy=True, escalate=True, delay=True),
+    Outcome.SERVER_ERROR: Policy(5, backoff_s=1.0, retryable=True, breaker=True, unavailable=True, not_served=True),
+    Outcome.LAYOUT_CHANGED: Policy(2, backoff_s=1.0, retryable=True, page_came=True),
     Outcome.NAVIGATION_FAILED: Policy(2, backoff_s=1.0, retryable=True, breaker=True),
-    Outcome.SESSION_EXPIRED: Policy(0, retryable=True, session=True),
+    Outcome.SESSION_EXPIRED: Policy(0, retryable=True, session=True, login=True, not_served=True, session_cost=0.1),
     Outcome.TOO_MANY: Policy(0),
     # The page came; its records did not reach MongoDB and were not rejected either.
     Outcome.NOT_STORED: Policy(2, backoff_s=2.0, retryable=True),
-    Outcome.INVALID: Policy(0),
+    Outcome.INVALID: Policy(0, not_served=True),
     # Uncounted tries, until the machine is well; the number bounds those that fail while it is well for others.
-    Outcome.LOCAL: Policy(5, backoff_s=1.0, retryable=True),
+    Outcome.LOCAL: Policy(5, backoff_s=1.0, retryable=True, delay=True),
 }
+_POLICIES: Mapping[str, Policy] = {outcome.value: policy for outcome, policy in POLICIES.items()}
+_OF_A_SPIDER = Policy(0)
+
+
+def get_policy(outcome: str) -> Policy:
+    """Returns what follows from an outcome. A spider's own word for how an item ended has a policy of its own."""
+    return _POLICIES.get(outcome, _OF_A_SPIDER)

@@ -21,7 +21,7 @@ from harvester.items.feed import Feed, FeedEntry
 from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import items_of_file
 from harvester.meta import STEP
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.web import feed as parse
 from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
@@ -48,7 +48,6 @@ MOST_REPEATED = 500
 """Ids of a feed that tell nothing apart, as many are remembered."""
 REPEATED_IDS = "harvester/feeds/repeated_ids"
 """Stat: ids that stand at several entries of their feed."""
-_NONE = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
 
 
 class FeedsArguments(SpiderArguments):
@@ -233,7 +232,7 @@ class FeedsSpider(PaginationSpider):
     @errback
     def sitemaps_unnamed(self, failure: Failure) -> Iterator[Found]:
         """A site without robots.txt may have a sitemap all the same."""
-        if verdict_of(failure.value).outcome in _NONE:  # type: ignore[arg-type]
+        if get_policy(verdict_of(failure.value).outcome).no_content:  # type: ignore[arg-type]
             told = failure.request.cb_kwargs  # type: ignore[attr-defined]
             yield Found(FEED, f"{told['origin']}/sitemap.xml", {LEVEL: told["level"] + 1})
 

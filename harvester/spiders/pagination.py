@@ -15,7 +15,7 @@ from harvester.hosts import without_user
 from harvester.items import Looked, Stage
 from harvester.jobs.documents import JobItem
 from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, ITEMS, PART
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.recheck.stopping import (
     Ending,
     ListedPage,
@@ -53,7 +53,6 @@ MAX_TOGETHER = 500
 """Entries whose outputs are yielded together: the worker's other requests go on between them."""
 COST_UNCHANGED = 0.1
 """Of a look that is answered without a body, in requests."""
-_NO_PAGE = (Outcome.INVALID, Outcome.NOT_FOUND, Outcome.GONE)
 """Outcomes of a request with a cursor that is not known any more."""
 
 
@@ -170,7 +169,9 @@ class PaginationSpider(JobSpider):
         look = look_of(asked["look"])
         if verdict.outcome is Outcome.UNCHANGED:
             yield self._looked(request, look.mark, 0, COST_UNCHANGED, asked["kept"])
-        elif isinstance(asked["at"], str) and verdict.outcome in _NO_PAGE and not look.anew:
+            return
+        is_unknown = get_policy(verdict.outcome).absent or verdict.outcome is Outcome.INVALID
+        if is_unknown and isinstance(asked["at"], str) and not look.anew:
             yield self._ask(PagedItem(*asked["of"]), begun_anew(look), None, asked["kept"])
 
     def _ask(self, of: PagedItem, look: VisitProgress, at: Position, kept: Mapping[str, Any]) -> Request:

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 
 from harvester.download.addresses import origin_of, refuse_private
 from harvester.hosts import without_user
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import get_policy, verdict_of
 from harvester.parsers.web.packed import MOST_BYTES
 from harvester.parsers.web.robots import parse_robots
 from harvester.parsers.web.sitemap import Sitemap, SitemapEntry, parse_sitemap
@@ -61,7 +61,7 @@ class SitemapSpider(HarvesterSpider, ABC):
     def sitemaps_unnamed(self, failure: Failure) -> Iterator[Request]:
         """A site without robots.txt may have a sitemap all the same."""
         assert failure.value
-        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY):
+        if get_policy(verdict_of(failure.value).outcome).no_content:
             yield from self._sitemaps(failure.request.cb_kwargs["origin"], [])  # type: ignore[attr-defined]
 
     def _sitemaps(self, origin: str, named: list[str]) -> Iterator[Request]:

@@ -13,7 +13,7 @@ from harvester.exceptions import ParseError
 from harvester.items import Found, ItemResult, Reject, Stage
 from harvester.items.bluesky import Profile
 from harvester.jobs.documents import Item, JobItem
-from harvester.outcomes import Outcome, Verdict
+from harvester.outcomes import Outcome, Verdict, get_policy
 from harvester.parsers.bluesky import responses as parse
 from harvester.parsers.bluesky.views import Parsed
 from harvester.spiders.bluesky.arguments import BlueskyArguments
@@ -27,7 +27,6 @@ PROFILE_COLLECTED = "profile_collected"
 
 BLOCKS = "api-blocks-account"
 """The rule that tells of a block between the account asked for and the one that asks."""
-ABSENT = (Outcome.NOT_FOUND, Outcome.GONE)
 COUNTS = {"followers": "followers_count", "follows": "follows_count", "feed": "posts_count"}
 """List -> the field of a profile that says how many it has."""
 
@@ -180,7 +179,7 @@ def accounts_of(items: Sequence[JobItem]) -> dict[str, Account]:
 
 def is_absent(verdict: Verdict) -> bool:
     """Whether it says that there is no such thing (any more)."""
-    return verdict.outcome in ABSENT
+    return get_policy(verdict.outcome).absent
 
 
 def account_of_seed(item: str, parsed: Parsed) -> Iterator[Found | Reject | ItemResult]:
@@ -218,4 +217,4 @@ def blocked(item: str, reason: str) -> ItemResult:
 
 def was_absent(item: Item) -> bool:
     """Whether it ended as `absent` says: not one of its lists is missing, but the thing itself."""
-    return item.outcome in ABSENT and item.reason.startswith(f"{item.outcome}: ")
+    return get_policy(item.outcome).absent and item.reason.startswith(f"{item.outcome}: ")

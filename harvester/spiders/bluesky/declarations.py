@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from harvester.download.addresses import refuse_private
 from harvester.items import ItemResult
 from harvester.items.bluesky import Profile
-from harvester.outcomes import POLICIES, Outcome, Verdict, verdict_of
+from harvester.outcomes import POLICIES, Outcome, Verdict, get_policy, verdict_of
 from harvester.parsers.bluesky import identity
 from harvester.pipelines.consent import ConsentPipeline
 from harvester.privacy.opt_outs import BULK_DATASET, UNKNOWN, Declared
@@ -132,7 +132,7 @@ class Declarations(BlueskyRequests):
         asked_for = self.arguments_of(page)
         harvests = asked_for.harvest_unknown or not asked_for.honour_opt_outs
         declared = self.declared_before(account) if asked_for.honour_opt_outs else ()
-        if verdict.outcome in LATER:
+        if get_policy(verdict.outcome).delay:  # also when unknown ones are harvested
             return
         if declared and not (harvests and declared == UNKNOWN):
             self.crawler.stats.inc_value("harvester/consent/unknown")
@@ -172,14 +172,6 @@ class Declarations(BlueskyRequests):
     @abstractmethod
     def go_on(self, asked_for: BlueskyArguments, page: Response | Request, account: Account) -> Iterator[Any]:
         """Yields what follows for an account that may be harvested."""
-
-
-LATER = (
-    *(Outcome.RATE_LIMITED, Outcome.BLOCKED, Outcome.CHALLENGE, Outcome.MAINTENANCE),
-    *(Outcome.PROXY, Outcome.LOCAL),
-)
-"""Outcomes of a server that is there and may answer later, or that was not reached through a fault of ours. Accounts
-there are tried again even when unknown ones are harvested."""
 
 
 def with_intents(profile: Profile, account: Mapping[str, Any]) -> Profile:

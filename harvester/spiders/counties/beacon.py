@@ -13,15 +13,13 @@ from harvester.frontier.messages import ItemRef
 from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS, ITEMS_OF, STEP
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import beacon as parse
 from harvester.parsers.counties.sections import records_of, signature
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import Jurisdiction, PlatformSpider
 from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
-
-_NOT_THERE = (Outcome.NOT_FOUND, Outcome.GONE)
 
 
 class BeaconSpider(PlatformSpider):
@@ -65,7 +63,7 @@ class BeaconSpider(PlatformSpider):
     def site_failed(self, failure: Failure) -> Iterator[ItemResult]:
         """Of a page that is not there nothing follows for parcels."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
-        if verdict.outcome in _NOT_THERE:
+        if get_policy(verdict.outcome).absent:
             request: Request = failure.request  # type: ignore[attr-defined]
             said = f"the site is not at {request.url} any more: {verdict.reason}. Look for its new address"
             yield from (ItemResult(ItemRef(*item).id, "failed", verdict.outcome, said) for item in request.meta[ITEMS])
@@ -93,7 +91,7 @@ class BeaconSpider(PlatformSpider):
         request: Request = failure.request  # type: ignore[attr-defined]
         if verdict.outcome is Outcome.EMPTY:
             yield from self._missing(request, request.cb_kwargs["parcel_id"], request.cb_kwargs["doubt"])
-        elif verdict.outcome in _NOT_THERE:
+        elif get_policy(verdict.outcome).absent:
             yield self.site_is_gone(request, verdict.reason)
 
     def _missing(self, page: Response | Request, parcel_id: str, doubt: Sequence[Any] | None) -> Iterator[ItemResult]:

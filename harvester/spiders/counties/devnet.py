@@ -13,7 +13,7 @@ from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import STEP
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import devnet as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
@@ -60,7 +60,7 @@ class DevnetSpider(SearchingSpider):
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
         """Where the page of a parcel is not there, the search must say that there is no such parcel."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY):  # type: ignore[arg-type]
+        if get_policy(verdict_of(failure.value).outcome).no_content:  # type: ignore[arg-type]
             asked = request.cb_kwargs
             yield self._search(self.jurisdiction_of(request), PARCEL, asked["parcel_id"], asked["doubt"])
 
@@ -110,7 +110,7 @@ class DevnetSpider(SearchingSpider):
         """Where the search leads to a parcel whose page is not there, its site is."""
         verdict, answer = verdict_of(failure.value), getattr(failure.value, "response", None)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
-        if verdict.outcome not in (Outcome.NOT_FOUND, Outcome.GONE):
+        if not get_policy(verdict.outcome).absent:
             return
         if answer is not None and parse.viewed(answer.url):
             said = f"the search leads to its page, which is not there: {verdict.reason}"

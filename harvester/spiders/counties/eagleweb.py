@@ -14,7 +14,7 @@ from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import STEP
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import eagleweb as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
@@ -91,7 +91,7 @@ class EaglewebSpider(SearchingSpider):
     def account_failed(self, failure: Failure) -> Iterator[Any]:
         """Where the page of an account is not there, the search must say that there is no such account."""
         request: Request = failure.request  # type: ignore[attr-defined]
-        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY):  # type: ignore[arg-type]
+        if get_policy(verdict_of(failure.value).outcome).no_content:  # type: ignore[arg-type]
             asked = request.cb_kwargs
             yield self._search(self.jurisdiction_of(request), PARCEL, asked["number"], asked["doubt"])
 

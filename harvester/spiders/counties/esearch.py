@@ -17,7 +17,7 @@ from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, SESSION_CHAIN, STEP
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import esearch as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
@@ -35,12 +35,6 @@ BEGUN = 1
 MOST_REPLAYS = 3
 """How often a search begins anew because its token is not known any more, until it is given up."""
 _XHR = {"X-Requested-With": "XMLHttpRequest"}
-_MISSING = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
-"""Outcomes of what is not there."""
-_NOT_SHOWN = (*_MISSING, Outcome.POLICY_DENIED, Outcome.AUTH_REQUIRED)
-"""Outcomes of the page of taxes that a parcel is stored without."""
-_EXPIRED = (*_MISSING, Outcome.INVALID, Outcome.SERVER_ERROR, Outcome.SESSION_EXPIRED)
-"""Outcomes of a search whose token may have ended: sites do not say so."""
 _ERROR = "esearch-error"
 """The rule that knows the page that is shown in place of a parcel, of one that is not there, too."""
 
@@ -139,7 +133,8 @@ class EsearchSpider(SearchingSpider):
         """Many a district does not collect taxes, or shows them to nobody: its parcels are stored without."""
         request: Request = failure.request  # type: ignore[attr-defined]
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
-        if outcome in _NOT_SHOWN:
+        policy = get_policy(outcome)
+        if policy.no_content or (policy.refusal and not policy.site):
             self.crawler.stats.inc_value(f"harvester/counties/taxes_not_shown/{outcome}")
             page = msgspec.convert(request.cb_kwargs["read"], ParcelPage)
             yield self._read(request, page, request.cb_kwargs["url"])
@@ -151,9 +146,9 @@ class EsearchSpider(SearchingSpider):
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         ((item, _),) = request.meta[ITEMS]
         parcel_id, doubt, is_found = (request.cb_kwargs[name] for name in ("parcel_id", "doubt", "is_found"))
-        if not is_found and (verdict.outcome in _MISSING or verdict.rule == _ERROR):
+        if not is_found and (get_policy(verdict.outcome).no_content or verdict.rule == _ERROR):
             yield self._unknown(request, item, parcel_id, doubt)
-        elif verdict.outcome in _MISSING:
+        elif get_policy(verdict.outcome).no_content:
             said = f"the search finds the parcel {parcel_id}, and its page is not there: {verdict.reason}"
             yield ItemResult(item, "failed", Outcome.NOT_FOUND, said)
 
@@ -245,17 +240,17 @@ class EsearchSpider(SearchingSpider):
         request: Request = failure.request  # type: ignore[attr-defined]
         wanted = _Search(*request.cb_kwargs["search"])
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
-        if verdict.outcome in _EXPIRED and wanted.replays < MOST_REPLAYS:
+        if get_policy(verdict.outcome).not_served and wanted.replays < MOST_REPLAYS:
             again = _Search(wanted.item, wanted.kind, wanted.key, wanted.replays + 1)
             yield self._begin(self.jurisdiction_of(request), again)
-        elif verdict.outcome in _MISSING and wanted.token:
+        elif get_policy(verdict.outcome).no_content and wanted.token:
             said = f"the site does not know the token that it gave: {verdict.reason}."
             if self.item_of(request).attempt < self.ATTEMPTS:
                 yield ItemResult(wanted.item, "waiting", Outcome.SESSION_EXPIRED, said, datetime.now(UTC) + AGAIN)
                 return
             said += " It may want its cookies back: see docs/county-records.md#esearch"
             yield ItemResult(wanted.item, "failed", Outcome.SESSION_EXPIRED, said)
-        elif verdict.outcome in _MISSING:
+        elif get_policy(verdict.outcome).no_content:
             yield self.site_is_gone(request, verdict.reason)
 
     def _begin(self, jurisdiction: Jurisdiction, search: _Search) -> Request:
@@ -306,4 +301,4 @@ def _not_there(failure: Failure) -> Request | None:
     """The request, if its page is not there."""
     outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
     request: Request = failure.request  # type: ignore[attr-defined]
-    return request if outcome in _MISSING else None
+    return request if get_policy(outcome).no_content else None

@@ -14,7 +14,7 @@ from harvester.exceptions import NotAccepted, PageFailed
 from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.middlewares.identities import stay_in_session
-from harvester.outcomes import Outcome
+from harvester.outcomes import Outcome, get_policy
 from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import IasWorldResults, IasWorldRow, Tab
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
@@ -33,8 +33,6 @@ MOST_BEGINNING = 12
 """Letters of a beginning that still has too many parcels, until it is given up."""
 SHARDED = "sharded"
 """Outcome of a beginning of names that was asked for by longer ones."""
-_NOT_SHOWN = (Outcome.POLICY_DENIED, Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
-"""Outcomes of a tab that a parcel is stored without."""
 
 
 class IasworldArguments(SearchArguments):
@@ -166,7 +164,7 @@ class IasworldSpider(SessionSpider):
             yield from self.checked(page, wanted, wanted.key, signature(whole), found)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
-        if "tabs" in request.cb_kwargs and outcome in _NOT_SHOWN:
+        if "tabs" in request.cb_kwargs and (get_policy(outcome).no_content or outcome is Outcome.POLICY_DENIED):
             self.crawler.stats.inc_value(f"harvester/counties/tabs_not_shown/{outcome}")
             read = msgspec.convert(request.cb_kwargs["read"], list[ParcelPage])
             for output in self._next(request, search, read, [Tab(*tab) for tab in request.cb_kwargs["tabs"]]):

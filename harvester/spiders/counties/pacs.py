@@ -11,7 +11,7 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Found
 from harvester.items.property import normalized
 from harvester.meta import STEP
-from harvester.outcomes import Outcome
+from harvester.outcomes import Outcome, get_policy
 from harvester.parsers.counties import pacs as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.pacs import Hit
@@ -21,8 +21,6 @@ from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments
 from harvester.spiders.counties.sessions import Search, SessionSpider
-
-_GONE = (Outcome.NOT_FOUND, Outcome.GONE, Outcome.EMPTY)
 
 
 class PacsSpider(SessionSpider):
@@ -84,7 +82,7 @@ class PacsSpider(SessionSpider):
             yield from self.checked(response, wanted, property_id, signature(page), found)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
-        if outcome in _GONE and request.cb_kwargs.get("is_found") is False:
+        if get_policy(outcome).no_content and request.cb_kwargs.get("is_found") is False:
             yield self._form(jurisdiction, search)
         else:
             yield from super().after(request, search, outcome, jurisdiction)

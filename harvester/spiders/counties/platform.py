@@ -15,7 +15,7 @@ from harvester.config import load_config
 from harvester.exceptions import NotAccepted, ParseError, UsageError
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import parse_staged
 from harvester.parsers.counties.table import PageRows
@@ -225,7 +225,7 @@ class PlatformSpider(JobSpider, ABC):
     def list_failed(self, failure: Failure) -> Iterator[Any]:
         """Lists and searches that are not there are no lists without parcels."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
-        if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+        if get_policy(verdict.outcome).absent:
             yield self.site_is_gone(failure.request, verdict.reason)  # type: ignore[attr-defined]
 
     def site_is_gone(self, request: Request, reason: str) -> ItemResult:

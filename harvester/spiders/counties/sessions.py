@@ -13,7 +13,7 @@ from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.meta import SESSION_CHAIN, STEP
 from harvester.middlewares.identities import end_chain
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties.drift import Signature
 from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.arguments import PARCEL
@@ -75,7 +75,7 @@ class SessionSpider(SearchingSpider, ABC):
         if outcome is Outcome.EMPTY:
             yield from self.nothing(request, search, jurisdiction)
             return
-        if outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+        if get_policy(outcome).absent:
             yield self.site_is_gone(request, f"there is no {request.url}")
         self.end(request)
 

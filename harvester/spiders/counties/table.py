@@ -16,7 +16,7 @@ from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, ITEMS_OF, JOB
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import contract
 from harvester.parsers.counties.drift import KnownTable
 from harvester.parsers.counties.table import Layout, PageRows
@@ -117,7 +117,7 @@ class TableSpider(PlatformSpider):
     def table_failed(self, failure: Failure) -> Iterator[Any]:
         """A table that is not there is no parcel that is not there."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
-        if verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+        if get_policy(verdict.outcome).absent:
             request: Request = failure.request  # type: ignore[attr-defined]
             at = self.jurisdiction_of(request).records.base_url
             said = f"there is no table at {at}: {verdict.reason}. Tables move: look for its new address"

@@ -14,7 +14,7 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, ITEMS, STEP
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.vgsi_records import read_card, records_of
@@ -117,7 +117,7 @@ class VgsiSpider(SearchingSpider):
             yield self.witness_gone(request, item, pid)
         elif verdict.rule == NO_SUCH_PARCEL:
             yield from self.missing([(item, pid)], self.jurisdiction_of(request))
-        elif verdict.outcome in (Outcome.NOT_FOUND, Outcome.GONE):
+        elif get_policy(verdict.outcome).absent:
             yield self.site_is_gone(request, verdict.reason)
 
     # All parcels ------------------------------------------------------------------------------------------------

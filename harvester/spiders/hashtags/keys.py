@@ -13,7 +13,7 @@ from harvester.items import ItemResult
 from harvester.meta import AUTHENTICATE, ITEMS
 from harvester.middlewares.batch import batched
 from harvester.middlewares.quota import waits_until
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.spiders.hashtags.requests import HashtagRequests
 
 YOUTUBE, INSTAGRAM = "youtube", "instagram"
@@ -64,7 +64,7 @@ class ApiKeys(HashtagRequests):
             if until := await waits_until(self.crawler, request, verdict):
                 for item in items:
                     yield ItemResult(item, "waiting", Outcome.RATE_LIMITED, verdict.reason, until)
-            elif verdict.outcome in (Outcome.AUTH_REQUIRED, Outcome.SESSION_EXPIRED):
+            elif get_policy(verdict.outcome).login:
                 for item in items:
                     refused = f"the key is refused ({verdict.reason}). {NO_KEY[request.meta[AUTHENTICATE]]}"
                     yield ItemResult(item, "failed", Outcome.AUTH_REQUIRED, refused)

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.meta import ITEMS
-from harvester.outcomes import Outcome, verdict_of
+from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.hashtags import mastodon as parse
 from harvester.parsers.web.links import next_link
 from harvester.spiders.hashtags.requests import TAG, HashtagRequests, WantedTag
@@ -83,7 +83,8 @@ class Mastodon(HashtagRequests):
     def access_unknown(self, failure: Failure) -> Iterator[Any]:
         """An instance that does not say: older ones show timelines to everybody."""
         request = failure.request  # type: ignore[attr-defined]
-        if verdict_of(failure.value).outcome in (Outcome.NOT_FOUND, Outcome.LAYOUT_CHANGED):  # type: ignore[arg-type]
+        outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
+        if get_policy(outcome).absent or outcome is Outcome.LAYOUT_CHANGED:
             ((item, _),) = request.meta[ITEMS]
             yield ItemResult(item, "done", Outcome.EMPTY, "there is no post with this tag")
 
