@@ -65,7 +65,7 @@ capacity: $(SYNCED) ## Measure what docs/capacity.md computes with
 real: $(SYNCED) ## Read a folder of real county pages (PAGES=FOLDER), and compare with what is expected of them
 	@$(RUN) python -m tests.real "$(PAGES)"
 
-appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreSQL)
+appview: $(SYNCED) ## Harvest the real AppView from npm (needs Node and PostgreSQL); APPVIEW_SEEDS=4,5 makes other networks
 	@$(RUN) pytest -m appview -s
 
 flows: $(SYNCED) ## Do recorded flows beside @puppeteer/replay from npm (needs Node and Chromium)
@@ -75,9 +75,9 @@ publish: $(SYNCED) ## Publish into a RabbitMQ and a webhook that are killed, and
 	@test -x /usr/lib/rabbitmq/bin/rabbitmq-server || { apt-get update -qq; apt-get install -qq --no-install-recommends rabbitmq-server; }
 	@$(RUN) pytest -m publish -s tests/publish
 
-soak: $(SYNCED) ## Run the tests that take many minutes (wants root)
+soak: $(SYNCED) ## Run the tests that take many minutes (wants root), three at a time: most of what they do is waiting
 	@test -x /usr/sbin/nginx || { apt-get update -qq; apt-get install -qq --no-install-recommends nginx-light; } || true
-	@$(RUN) pytest -m soak -s
+	@$(RUN) pytest -m soak -n 3 --dist worksteal --durations 20
 	@$(RUN) pytest -m hypothesis --hypothesis-profile "at random"
 
 axe: $(SYNCED) ## Have axe-core from npm look at every page of the control room (needs Node and Chromium)

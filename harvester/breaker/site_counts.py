@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harvester.items import Record
-from harvester.outcomes import Outcome, Policy, Verdict
+from harvester.outcomes import Outcome, Policy, Verdict, get_policy
 
 MOST_SAID = 200
 """Characters of the last failure's reason."""
@@ -47,7 +47,7 @@ class SiteCounts:
         if policy.breaker:
             self._bad[outcome] += 1
             self._failures += is_new
-            self._refusals += policy.refusal and policy.site
+            self._refusals += _is_turned_away(outcome)
             self._say(verdict)
             self._probes[1] += is_probe
         elif not policy.error:
@@ -101,3 +101,9 @@ class SiteCounts:
         if trial > self._trial:
             self._trial, self._probes, self._proved = trial, [0, 0, 0, 0], {}
         return trial > 0 and trial == self._trial
+
+
+def _is_turned_away(outcome: Outcome) -> bool:
+    """Returns whether a site refuses whatever it is asked for, wherever its entry counts that."""
+    common = get_policy(outcome)
+    return common.refusal and common.site

@@ -108,6 +108,8 @@ POLICIES: Mapping[Outcome, Policy] = {
     # Uncounted tries, until the machine is well; the number bounds those that fail while it is well for others.
     Outcome.LOCAL: Policy(5, backoff_s=1.0, retryable=True, delay=True),
 }
+KINDS = ("absent", "no_content", "page_came", "refusal", "login", "no_answer", "unavailable", "not_served", "delay")
+"""Fields that say what an outcome is. A site's entry does not change them, nor `session_cost`."""
 _POLICIES: Mapping[str, Policy] = {outcome.value: policy for outcome, policy in POLICIES.items()}
 _OF_A_SPIDER = Policy(0)
 

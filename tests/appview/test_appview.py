@@ -1,7 +1,7 @@
 """A harvest from the real AppView and PDS is complete and correct, whichever way posts are collected.
 
 APPVIEW_INFO=<file> uses a stack that is already up: JSON with `appview`, `pds`, `plc` and `truth`, as
-`python -m tests.appview.stack up` prints it. Without it, each seed has a stack of its own.
+`python -m tests.appview.stack up` prints it. Without it, each of APPVIEW_SEEDS (default 1,2,3) has a stack of its own.
 """
 
 import copy
@@ -27,7 +27,7 @@ from tests.crash.harvest import Harvest, documents, stored
 from tests.crash.nothing_lost import differences
 
 GIVEN = os.environ.get("APPVIEW_INFO")
-SEEDS = ["given"] if GIVEN else ["1", "2", "3"]
+SEEDS = ["given"] if GIVEN else os.environ.get("APPVIEW_SEEDS", "1,2,3").split(",")
 HISTORIES = ["appview", "records", "car"]
 TIMES = {
     "past": (datetime(2024, 9, 1, tzinfo=UTC), datetime(2025, 5, 1, tzinfo=UTC)),

@@ -1,10 +1,11 @@
 """The table of docs/outcomes.md as the code has it: `python -m tests.outcomes.table`."""
 
 from harvester.outcomes import POLICIES, Policy
+from harvester.outcomes.policies import KINDS
 
 HEAD = """\
-| Outcome | Tries again | Backoff | Retryable | Counts against | Next try | Ends as |
-|---|---|---|---|---|---|---|
+| Outcome | Tries again | Backoff | Retryable | Counts against | Next try | Ends as | Kind |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -30,6 +31,7 @@ def _row(outcome: str, policy: Policy) -> str:
         ", ".join(name for name, counts in against.items() if counts),
         ", ".join(name for name, allowed in following.items() if allowed),
         _end(outcome, policy),
+        ", ".join(name.replace("_", " ") for name in KINDS if getattr(policy, name)),
     ]
     return f"| {' | '.join(cells)} |\n".replace("  ", " ")
 

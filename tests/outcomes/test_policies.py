@@ -10,6 +10,7 @@ from scrapy.utils.test import get_crawler
 from harvester.exceptions import UsageError
 from harvester.frontier.attempts import count
 from harvester.outcomes import POLICIES, Outcome, Policy, Verdict, classify
+from harvester.outcomes.policies import KINDS
 from harvester.outcomes.rules import Rule, RuleBase
 from harvester.sites import Site, load_sites, policy_of
 from harvester.sites.outcomes import PolicyChange
@@ -71,8 +72,8 @@ def test_every_field_of_a_policy_is_read_by_somebody() -> None:
     assert unread == set()
 
 
-def test_a_site_may_change_each_field() -> None:
-    assert set(PolicyChange.model_fields) == set(Policy._fields)
+def test_a_site_may_change_what_follows_and_not_what_an_outcome_is() -> None:
+    assert set(PolicyChange.model_fields) == set(Policy._fields) - {*KINDS, "session_cost"}
 
 
 ENTRY = """
@@ -169,7 +170,7 @@ def test_document_has_the_table_as_the_code_has_it() -> None:
 def test_document_names_every_condition_of_a_rule_and_every_field_of_a_policy() -> None:
     conditions = set(Rule.model_fields) - set(RuleBase.model_fields)
     assert [name for name in conditions if f"| `{name}` |" not in DOCUMENT] == []
-    assert [name for name in Policy._fields if f"`{name}`" not in DOCUMENT] == []
+    assert [name for name in PolicyChange.model_fields if f"`{name}`" not in DOCUMENT] == []
 
 
 def test_a_page_that_names_hosts_without_end_fills_no_memory_with_their_counts(

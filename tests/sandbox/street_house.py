@@ -157,7 +157,9 @@ class FlappingHouse(House):
 
     def _refused(self, asked: Asked, now: float) -> Answer | None:
         refused = super()._refused(asked, now)
-        if refused is None or self._refusals[asked.path] >= self.MOST_REFUSALS:
+        if refused is None or self.forced is not None:
+            return refused
+        if self._refusals[asked.path] >= self.MOST_REFUSALS:
             return None
         self._refusals[asked.path] += 1
         return refused
