@@ -4,12 +4,12 @@ import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 
+from harvester.components import get_component
 from harvester.exceptions import UNMET
 
 EXIT_CODE = "harvester/exit_code"
@@ -27,7 +27,11 @@ AGAIN_S = 5.0
 STOPPED_AT_ONCE = "stopped_at_once"
 """Finish reason of a run that was not closed in good order: a second signal ended it."""
 
-_endings: WeakKeyDictionary[Crawler, asyncio.Task[None]] = WeakKeyDictionary()
+
+class _Ending:
+    """Holds the task that closes a crawl before its spider is done."""
+
+    task: asyncio.Task[None] | None = None
 
 
 class RunEnding(IgnoreRequest):
@@ -36,7 +40,8 @@ class RunEnding(IgnoreRequest):
 
 def end(crawler: Crawler, reason: str, exit_code: int, said: str = "") -> None:
     """Ends the run. The first to call it names the reason and the exit code; `said` is repeated as its last words."""
-    if crawler in _endings or crawler.engine is None:
+    ending = get_component(crawler, _Ending)
+    if ending.task or crawler.engine is None:
         return
     crawler.stats.set_value(EXIT_CODE, exit_code)
     crawler.stats.set_value(ENDED_BY, reason)
@@ -44,7 +49,7 @@ def end(crawler: Crawler, reason: str, exit_code: int, said: str = "") -> None:
         crawler.stats.set_value(CAUSE, said)
     crawler.signals.connect(_leave_to_ending, signals.spider_idle)
     # Not awaited: the engine waits for what is at hand here.
-    _endings[crawler] = asyncio.ensure_future(close(crawler, reason))
+    ending.task = asyncio.ensure_future(close(crawler, reason))
 
 
 def closed_as_asked(stats: Mapping[str, Any]) -> bool:
@@ -74,7 +79,7 @@ def is_ending(crawler: Crawler) -> bool:
     """Whether the run is being ended, by a signal or for a reason of its own."""
     engine = crawler.engine
     # `running` stays True while a spider is closed for a reason of its own; only the slot knows of that.
-    if crawler in _endings or engine is None:
+    if get_component(crawler, _Ending).task or engine is None:
         return True
     return not engine.running or (engine._slot is not None and engine._slot.closing is not None)
 

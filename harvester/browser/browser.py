@@ -28,9 +28,10 @@ from harvester.browser.page_run import CRASHED, PageRun, close
 from harvester.browser.relay import BrowserRelay, through
 from harvester.browser.saved_session import SavedSession, State, path_of
 from harvester.browser.steps import is_gone
+from harvester.components import get_component
 from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
-from harvester.identities.browser import keepers
+from harvester.identities.browser import BrowserLink
 from harvester.identities.secret_file import POLL_S
 from harvester.meta import FLOW, IDENTITY, SIGN_IN, STORAGE_STATE
 from harvester.sites import Site
@@ -298,7 +299,9 @@ class Browser:
         """Where the context's session is kept, if it is. An identity has one of its own, or none but its cookies."""
         if SIGN_IN in request.meta:
             return None
-        keep = keepers.get(self._crawler)  # no identities: what meta says of one is of an earlier run
+        keep = get_component(
+            self._crawler, BrowserLink
+        ).keep  # no identities: what meta says of one is of an earlier run
         if keep and (identity := request.meta.get(STORAGE_STATE)):
             path, generation = identity
             return SavedSession(Path(path), partial(keep, path, generation))

@@ -9,7 +9,6 @@ import logging
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import psutil
 from scrapy import Request
@@ -17,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from harvester.browser.chromium import HEADED, find_chromium
+from harvester.components import get_component
 from harvester.config import Config, load_config
 from harvester.exceptions import BrowserLost
 from harvester.sites import Site
@@ -38,8 +38,6 @@ IDLE_S = 120.0
 """Without pages for so long, it is ended; the next page starts another."""
 WATCH_S = 2.0
 """How often memory and health are looked at."""
-
-_pools: "WeakKeyDictionary[Crawler, BrowserPool]" = WeakKeyDictionary()
 
 
 class BrowserPool:
@@ -63,9 +61,7 @@ class BrowserPool:
     @classmethod
     def of(cls, crawler: Crawler) -> "BrowserPool":
         """The one of a crawl."""
-        if crawler not in _pools:
-            _pools[crawler] = cls(crawler, load_config())
-        return _pools[crawler]
+        return get_component(crawler, cls, lambda: cls(crawler, load_config()))
 
     async def render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
         """Waits for a place, and shows the page. Raises UsageError, and what Browser.render does."""

@@ -10,11 +10,12 @@ from functools import partial
 from threading import Thread
 from time import monotonic
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.crawler import Crawler
 from scrapy.statscollectors import StatsCollector
+
+from harvester.components import get_component
 
 KNOWN_S = 60.0
 """How long the addresses of a name are good for. The system does not tell the time that the name's owner set."""
@@ -80,9 +81,7 @@ class CachingResolver(AbstractResolver):
     @classmethod
     def of(cls, crawler: Crawler) -> "CachingResolver":
         """The one of a crawl."""
-        if crawler not in _resolvers:
-            _resolvers[crawler] = cls(crawler.stats)
-        return _resolvers[crawler]
+        return get_component(crawler, cls, lambda: cls(crawler.stats))
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -143,9 +142,6 @@ class CachingResolver(AbstractResolver):
         while len(self._known) > MOST_NAMES:
             del self._known[next(iter(self._known))]
         return known
-
-
-_resolvers: WeakKeyDictionary[Crawler, CachingResolver] = WeakKeyDictionary()
 
 
 async def knows(host: str, seconds: float) -> bool:

@@ -11,7 +11,6 @@ import os
 import time
 from functools import lru_cache
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -20,6 +19,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.url import add_http_if_no_scheme
 from tldextract import TLDExtract
 
+from harvester.components import get_component
 from harvester.download import dns
 from harvester.exceptions import LocalFault
 from harvester.meta import LOCAL_ATTEMPTS
@@ -257,14 +257,9 @@ def waits_out_faults(crawler: Crawler) -> bool:
     return bool(getattr(crawler.spider, "WAITS_OUT_FAULTS", False))
 
 
-_all: WeakKeyDictionary[Crawler, LocalHealth] = WeakKeyDictionary()
-
-
 def here_of(crawler: Crawler) -> LocalHealth:
     """What the crawler knows of its machine."""
-    if crawler not in _all:
-        _all[crawler] = LocalHealth(crawler)
-    return _all[crawler]
+    return get_component(crawler, LocalHealth, lambda: LocalHealth(crawler))
 
 
 @lru_cache(maxsize=10_000)

@@ -16,6 +16,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.python import global_object_name
 from scrapy.utils.response import response_status_message
 
+from harvester.components import get_component
 from harvester.download.addresses import host_of
 from harvester.download.local_health import waits_out_faults
 from harvester.exceptions import LocalFault, NotStoredError
@@ -48,14 +49,10 @@ _READ_AS_IN_SCRAPY = (UNKNOWN_STATUS, "no-content")
 """Rules for answers like 202 and 204, which are no pages. A project's callbacks read them, as in Scrapy."""
 _UNREACHED = (CannotResolveHostError, DownloadConnectionRefusedError)
 
-_made: WeakKeyDictionary[Crawler, "Attempts"] = WeakKeyDictionary()
-
 
 def attempts_of(crawler: Crawler) -> "Attempts":
     """Those of the crawl."""
-    if crawler not in _made:
-        _made[crawler] = Attempts(crawler)
-    return _made[crawler]
+    return get_component(crawler, Attempts, lambda: Attempts(crawler))
 
 
 class Attempts:

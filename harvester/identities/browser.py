@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
-from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
 
+from harvester.components import get_component
 from harvester.exceptions import UsageError
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
@@ -31,10 +31,6 @@ class SignInProtocol(Protocol):
         """
 
 
-sign_ins: WeakKeyDictionary[Crawler, SignInProtocol] = WeakKeyDictionary()
-"""By crawler. The browser part puts itself here when it is opened."""
-
-
 class Keep(Protocol):
     """What the identities offer to the browser part."""
 
@@ -46,8 +42,11 @@ class Keep(Protocol):
         """
 
 
-keepers: WeakKeyDictionary[Crawler, Keep] = WeakKeyDictionary()
-"""By crawler. The identities middleware puts itself here when it is opened."""
+class BrowserLink:
+    """Joins the browser and the identities of a crawl. Each puts here what it offers when it is opened."""
+
+    sign_in: SignInProtocol | None = None
+    keep: Keep | None = None
 
 
 class BrowserLogin:
@@ -56,12 +55,13 @@ class BrowserLogin:
     def __init__(
         self, crawler: Crawler, site: Site, credentials: Credentials, proxy_session: str, storage_state: Path
     ) -> None:
-        if crawler not in sign_ins:
+        sign_in = get_component(crawler, BrowserLink).sign_in
+        if sign_in is None:
             raise UsageError(
                 f"{site.name} is signed in to by a browser, which needs the browser extra:"
                 " pip install 'harvester[browser]'"
             )
-        self._sign_in = sign_ins[crawler]
+        self._sign_in = sign_in
         self._site = site
         self._credentials = credentials
         self._proxy_session = proxy_session

@@ -11,10 +11,11 @@ from harvester.browser.chromium import find_chromium
 from harvester.browser.handler import BROWSER
 from harvester.browser.render_options import forget_answer, render_options_of
 from harvester.browser.sign_in import SignIn
+from harvester.components import get_component
 from harvester.config import Config, load_config
 from harvester.exceptions import BrowserLost, UsageError
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.identities.browser import sign_ins
+from harvester.identities.browser import BrowserLink
 from harvester.meta import BROWSERS_LOST, HANDLER, LEASE, MEDIA, RENDER, SITE_FILE
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.shutdown import RunEnding, end, is_ending
@@ -36,7 +37,7 @@ class BrowserMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        sign_ins[crawler] = SignIn(crawler)
+        get_component(crawler, BrowserLink).sign_in = SignIn(crawler)
         return cls(crawler, load_config())
 
     def process_request(self, request: Request) -> None:

@@ -19,12 +19,13 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from scrapy.http import Response
 
+from harvester.components import get_component
 from harvester.config import Config, load_config
 from harvester.download.addresses import Refused
 from harvester.exceptions import HarvesterError, SessionError, StorageError, TooCostlyError, UsageError
 from harvester.frontier.attempts import Attempts, attempts_of
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.identities.browser import keepers
+from harvester.identities.browser import BrowserLink
 from harvester.identities.credentials import SpiderAccount
 from harvester.identities.logins import Logins
 from harvester.identities.pool import Barred, ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
@@ -115,7 +116,7 @@ class IdentitiesMiddleware:
         connect(self._let_go, signals.request_scheduled)
         connect(self._judge, outcome_told)
         connect(self._save, signals.spider_closed)
-        keepers[crawler] = self._keep
+        get_component(crawler, BrowserLink).keep = self._keep
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

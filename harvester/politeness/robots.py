@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from time import monotonic
-from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Headers, Response
 from scrapy.http.request import NO_CALLBACK
 
+from harvester.components import get_component
 from harvester.download.addresses import host_of, origin_of
 from harvester.exceptions import RedirectError
 from harvester.meta import DONT_OBEY, SITE_FILE
@@ -41,14 +41,10 @@ MOST_ORIGINS = 5_000
 UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, **dict.fromkeys(TOO_MANY, Outcome.RATE_LIMITED)}
 """Statuses, beside those of errors of the server, that do not say that there are no rules."""
 
-_made: WeakKeyDictionary[Crawler, "RobotsFiles"] = WeakKeyDictionary()
-
 
 def robots_of(crawler: Crawler) -> "RobotsFiles":
     """Those of the crawl."""
-    if crawler not in _made:
-        _made[crawler] = RobotsFiles(crawler)
-    return _made[crawler]
+    return get_component(crawler, RobotsFiles, lambda: RobotsFiles(crawler))
 
 
 def site_file(origin: str, path: str) -> Request:

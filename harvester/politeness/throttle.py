@@ -9,12 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from math import isfinite
-from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
+from harvester.components import get_component
 from harvester.config import Config, load_config
 from harvester.parsers.web.rate_limits import RateLimitProblem
 from harvester.politeness.limiter import HostLimiter
@@ -43,14 +43,14 @@ REFUSING = {403, 413, *TOO_MANY}
 _SHOWN_FROM = 1.5
 """Times the configured interval from which on a slower pace is shown."""
 
-_made: WeakKeyDictionary[Crawler, "Throttle"] = WeakKeyDictionary()
-
 
 def throttle_of(crawler: Crawler) -> "Throttle":
     """That of the crawl."""
-    if crawler not in _made:
-        _made[crawler] = Throttle(crawler, as_the_project_sets(load_config(), crawler.settings))
-    return _made[crawler]
+
+    def make() -> Throttle:
+        return Throttle(crawler, as_the_project_sets(load_config(), crawler.settings))
+
+    return get_component(crawler, Throttle, make)
 
 
 def as_the_project_sets(config: Config, settings: BaseSettings) -> Config:

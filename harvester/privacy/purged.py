@@ -4,22 +4,19 @@ import re
 from collections.abc import Set
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
-from weakref import WeakKeyDictionary
 
 from pymongo.asynchronous.database import AsyncDatabase
 from scrapy.crawler import Crawler
 
+from harvester.components import get_component
 from harvester.parsers.bluesky.scrub import PURGED
 
 _parts_of = re.compile(r"[/?&=]").split
-_made: WeakKeyDictionary[Crawler, "Purged"] = WeakKeyDictionary()
 
 
 def purged_of(crawler: Crawler) -> "Purged":
     """Those that the run knows of."""
-    if crawler not in _made:
-        _made[crawler] = Purged()
-    return _made[crawler]
+    return get_component(crawler, Purged)
 
 
 class Purged:

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, TypeVar
-from weakref import WeakKeyDictionary
 
 from scrapy.crawler import Crawler
 
+from harvester.components import get_component
 from harvester.config import Config
 from harvester.exceptions import HarvesterError, ServiceError, StateGone
 from harvester.shutdown import is_ending
@@ -36,13 +36,16 @@ class _Waiting:
         """Why nothing is tried any more: the run is ending, and it was waited for long enough."""
 
 
-_outages: WeakKeyDictionary[Crawler, defaultdict[str, _Waiting]] = WeakKeyDictionary()
-"""By the server's name. The engine pauses while any of them has operations that wait."""
+class _Outages(defaultdict[str, _Waiting]):
+    """Outages by the server's name. The engine pauses while any of them has operations that wait."""
+
+    def __init__(self) -> None:
+        super().__init__(_Waiting)
 
 
 def hold(crawler: Crawler, server: str) -> bool:
     """Has the engine pause while something is waited for. Returns whether it is the first to wait for that."""
-    outage = _outages.setdefault(crawler, defaultdict(_Waiting))[server]
+    outage = get_component(crawler, _Outages)[server]
     outage.waiting += 1
     if outage.waiting > 1:
         return False
@@ -54,7 +57,7 @@ def hold(crawler: Crawler, server: str) -> bool:
 
 def let_go(crawler: Crawler, server: str) -> str:
     """It is waited for no more. Returns what to say of it, if anything."""
-    outages = _outages[crawler]
+    outages = get_component(crawler, _Outages)
     outages[server].waiting -= 1
     if outages[server].waiting:
         return ""
@@ -72,7 +75,7 @@ def let_go(crawler: Crawler, server: str) -> str:
 
 def is_given_up(crawler: Crawler, server: str) -> bool:
     """Whether the run is ending, and nothing waits for the server any more."""
-    return crawler in _outages and _outages[crawler][server].given_up is not None
+    return get_component(crawler, _Outages)[server].given_up is not None
 
 
 class Outage(ABC):
@@ -86,7 +89,7 @@ class Outage(ABC):
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._outage = _outages.setdefault(crawler, defaultdict(_Waiting))[self.SERVER]
+        self._outage = get_component(crawler, _Outages)[self.SERVER]
 
     @property
     def reached(self) -> bool:

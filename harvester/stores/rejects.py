@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import msgspec
 from itemadapter import ItemAdapter
 from scrapy import signals
 from scrapy.crawler import Crawler
 
+from harvester.components import get_component
 from harvester.config import load_config
 from harvester.formatting import pattern_of, shown
 from harvester.items import ITEM, Batch, Record, Reject
@@ -30,17 +30,17 @@ MOST_REASONS = 200
 MOST_SHOWN = 300
 """Characters of a reason or key in the log; all of them are in its line."""
 
-_made: WeakKeyDictionary[Crawler, "Rejects"] = WeakKeyDictionary()
-
 
 def rejects_of(crawler: Crawler) -> "Rejects":
     """Those of the run, in data/rejects/<spider>."""
-    if crawler not in _made:
+
+    def make() -> Rejects:
         assert crawler.spider
         rejects = Rejects(crawler, load_config().data_dir / "rejects" / crawler.spider.name)
         crawler.signals.connect(rejects.close, signals.spider_closed)  # no pipeline may be there to close it
-        _made[crawler] = rejects
-    return _made[crawler]
+        return rejects
+
+    return get_component(crawler, Rejects, make)
 
 
 class Rejects(Segments):

@@ -328,7 +328,8 @@ async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_
     """The browser here is none, but its answer is as Playwright's."""
     import json
 
-    from harvester.identities.browser import sign_ins
+    from harvester.components import get_component
+    from harvester.identities.browser import BrowserLink
 
     class Crawl:
         pass
@@ -346,7 +347,7 @@ async def test_browser_login_keeps_what_playwright_can_read(county: County, tmp_
             raise LoginFailed("no field was found on the page")
         return state
 
-    sign_ins[crawler] = sign_in
+    get_component(crawler, BrowserLink).sign_in = sign_in
     path = tmp_path / "state.json"
     login = BrowserLogin(crawler, Registry().named("county"), ANN, "", path)
     session = await login.sign_in(None)
