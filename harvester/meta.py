@@ -97,16 +97,13 @@ PARKED = "harvester_parked"
 scheduler, which gives it back unspent."""
 LOCAL_ATTEMPTS = "harvester_local_tries"
 """How often it failed for a fault of this machine that others did not have. Written by the outcome middleware. Read by
-it and download.here."""
+it and local health."""
 UNREACHED_SINCE = "harvester_unreached_since"
 """Since when its host cannot be reached, in seconds of the epoch, of a spider that does not wait for ever. Written by
 the outcome middleware. Read by it."""
 
 # Outcomes and robots.txt
 
-NEXT_TRY = "harvester_next_try"
-"""What a receiver of `outcome_told` knows of the next attempt, as a signals.NextTry. Written by the identities and
-proxy middlewares. Read and taken off by the outcome middleware."""
 KNOWN_VERDICT = "harvester_known_verdict"
 """Outcome and reason, and maybe a rule's name, from a middleware that knows them better than the classifier does:
 identities, proxy or redirect. Read and taken off by the outcome middleware."""

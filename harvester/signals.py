@@ -1,6 +1,4 @@
-"""Scrapy signals of harvester's own, and what their receivers answer."""
-
-from enum import StrEnum
+"""Scrapy signals of harvester's own."""
 
 outcome_told = object()
 """What became of one try of a request, told once by the outcome middleware before anything follows from it.
@@ -10,17 +8,5 @@ PageFailed or ParseError is told of instead, with the outcome it names. A try th
 that is told of by nobody; it is made again.
 
 Receivers get `request`, `verdict` (outcomes.Verdict), and `response` (None when there was no answer). They must not
-be coroutines, and must be quick: one is told of every request. All that judges a site, an identity or a proxy by its
-answers listens here, and reads the verdict and nothing else.
+be coroutines, and must be quick: one is told of every request. They decide nothing: see fetch/steps.py for what does.
 """
-
-
-class NextTry(StrEnum):
-    """Says otherwise than the outcome's policy whether there is another try."""
-
-    COUNTED = "counted"
-    """There is, by a way that is not tried yet."""
-    FREE = "free"
-    """There is, and this one does not count: the site knows nothing of it."""
-    NONE = "none"
-    """There is not: it would come to the same."""

@@ -20,13 +20,14 @@ from harvester.components import get_component
 from harvester.download.addresses import host_of
 from harvester.download.local_health import waits_out_faults
 from harvester.exceptions import LocalFault, NotStoredError
+from harvester.fetch.decide import Advice, EndedAttempt, decide, strongest
+from harvester.fetch.steps import get_steps
 from harvester.frontier.retries import NEVER, ProjectRetries
 from harvester.meta import (
     ATTEMPTS,
     LEASE,
     LOCAL_ATTEMPTS,
     MEDIA,
-    NEXT_TRY,
     NOT_BEFORE,
     RETRY_REASON,
     UNREACHED_SINCE,
@@ -34,7 +35,7 @@ from harvester.meta import (
 from harvester.outcomes import OK, Outcome, Verdict, classify_exception, classify_page, give_verdict
 from harvester.outcomes.classifier import UNKNOWN_STATUS
 from harvester.shutdown import pause
-from harvester.signals import NextTry, outcome_told
+from harvester.signals import outcome_told
 from harvester.sites import load_sites, policy_of
 
 logger = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class Attempts:
         allowed = crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")
         self._allowed: Collection[int] = getattr(crawler.spider, "handle_httpstatus_list", allowed)
         self._is_patient = waits_out_faults(crawler)
+        self._steps = get_steps(crawler)
         self._final: WeakKeyDictionary[Response, Final] = WeakKeyDictionary()
 
     def note_answer(self, request: Request) -> None:
@@ -79,27 +81,34 @@ class Attempts:
             self._answered.clear()
         self._answered.add(host_of(request.url))
 
-    def tell(self, request: Request, verdict: Verdict, response: Response | None) -> None:
-        """Tells the outcome of a try to all who judge by it, and counts it, unless one of them says that it is none."""
+    def tell(
+        self, request: Request, verdict: Verdict, response: Response | None, advice: Advice | None = None
+    ) -> list[Advice]:
+        """Has all steps judge an attempt, and counts it unless one of them advises that it does not count.
+
+        Returns the advice of the steps, and the given one, for the decision that follows.
+        """
         self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
-        if not request.meta.get(MEDIA) and request.meta.get(NEXT_TRY) != NextTry.FREE:
+        advices = [*([advice] if advice else []), *self._steps.judge(request, verdict, response)]
+        if not request.meta.get(MEDIA) and strongest(advices) is not Advice.FREE:
             count(self._stats, verdict, request.url)
+        return advices
 
-    def excuse(self, request: Request, exception: Exception, verdict: Verdict) -> Verdict:
-        """A fault of this machine is no try, until the machine was often enough well for others.
+    def excuse(self, request: Request, exception: Exception, verdict: Verdict) -> tuple[Verdict, Advice | None]:
+        """Returns the verdict that counts for a fault of this machine, and the advice for the next attempt.
 
-        Returns the verdict that counts: that on the exception itself when its spider has waited for long enough.
+        Such a fault is no try, until the machine was often enough well for others. When its spider has waited for
+        long enough, the verdict is that on the exception itself.
         """
         fault = LocalFault.behind(exception)
         if fault is not exception and time.time() > self._given_up_at(request, exception):
             del exception.local_fault  # type: ignore[attr-defined]
-            return classify_exception(exception)
+            return classify_exception(exception), None
         counts = fault.counts if fault else True
         tries = request.meta.get(LOCAL_ATTEMPTS, 0) + counts
         request.meta[LOCAL_ATTEMPTS] = tries
         most = policy_of(load_sites().of(request.url), verdict.outcome).retries
-        request.meta[NEXT_TRY] = NextTry.NONE.value if tries > most else NextTry.FREE.value
-        return verdict
+        return verdict, Advice.NONE if tries > most else Advice.FREE
 
     # What a callback says of its page; only requests of the frontier are tried again for it ------------------
 
@@ -115,23 +124,28 @@ class Attempts:
         request = response.request
         assert request
         verdict = classify_page(response, error)
-        self.tell(request, verdict, response)
-        return self._next(request, verdict) or verdict
+        advices = self.tell(request, verdict, response)
+        return self._next(request, verdict, advices) or verdict
 
     def not_stored(self, request: Request, error: NotStoredError) -> Request | Verdict:
         """The page was read and its records were lost on their way: what follows. Its try was told of before."""
         verdict = classify_exception(error)
         count(self._stats, verdict, request.url)
-        return self._next(request, verdict) or verdict
+        return self._next(request, verdict, ()) or verdict
 
     # What follows from an outcome ---------------------------------------------------------------------------
 
-    async def retry(self, request: Request, verdict: Verdict, failed: Response | Exception) -> Request | None:
-        """The next attempt, when its time has come or to wait in the frontier; None when what failed is final."""
+    async def retry(
+        self, request: Request, verdict: Verdict, failed: Response | Exception, advices: Collection[Advice]
+    ) -> Request | None:
+        """Returns the next attempt, when its time has come or to wait in the frontier; None when what failed is final.
+
+        `advices`: what `tell` has returned.
+        """
         retries = policy_of(load_sites().of(request.url), verdict.outcome).retries
         bound = self._project.bound(request, failed, retries)
         until = self._given_up_at(request, failed) if bound is None else inf
-        again = self._next(request, verdict, bound)
+        again = self._next(request, verdict, advices, bound)
         if again is None or again.meta[NOT_BEFORE] > until:
             tries = request.meta.get(ATTEMPTS, 0) + 1
             if (retries if bound is None else bound != NEVER) and not request.meta.get("dont_retry"):
@@ -184,32 +198,31 @@ class Attempts:
         since: float = request.meta.setdefault(UNREACHED_SINCE, time.time())
         return since + UNREACHED_S
 
-    def _next(self, request: Request, verdict: Verdict, bound: int | None = None) -> Request | None:
-        """The next attempt, with the time until which it waits; None when there is none.
+    def _next(
+        self, request: Request, verdict: Verdict, advices: Collection[Advice], bound: int | None = None
+    ) -> Request | None:
+        """Returns the next attempt, with the time until which it waits; None when there is none.
 
         `bound`: the retries that the project's settings allow, where they say so.
         """
-        outcome = verdict.outcome
-        host = host_of(request.url)
-        policy = policy_of(load_sites().of(request.url), outcome)
-        tries, retried = request.meta.get(ATTEMPTS, 0) + 1, request.meta.get("retry_times", 0)
-        retries = policy.retries
-        if outcome is Outcome.NETWORK and host not in self._answered:
-            retries = min(retries, 2)  # a host that never answered is probably not there
-        other_way = request.meta.pop(NEXT_TRY, None)
-        is_last = tries > retries if bound is None else retried >= bound
-        if other_way == NextTry.NONE or (other_way is None and (is_last or request.meta.get("dont_retry"))):
+        attempt = EndedAttempt(
+            verdict.outcome,
+            tries=request.meta.get(ATTEMPTS, 0) + 1,
+            retried=request.meta.get("retry_times", 0),
+            max_retries=bound,
+            host_answered=host_of(request.url) in self._answered,
+            dont_retry=bool(request.meta.get("dont_retry")),
+        )
+        retry = decide(attempt, policy_of(load_sites().of(request.url), verdict.outcome), advices)
+        if retry is None:
             return None
-        is_counted = other_way != NextTry.FREE
-        logger.debug("Retrying %s (failed %d times): %s: %s", request, tries, outcome, verdict.reason)
-        backoff_s = min(policy.backoff_s * 2 ** max(0, tries - 2 + is_counted), policy.most_backoff_s)
-        backoff_s *= random.uniform(0.5, 1.0)
+        logger.debug("Retrying %s (failed %d times): %s: %s", request, attempt.tries, verdict.outcome, verdict.reason)
         again = request.replace(dont_filter=True, priority=request.priority + self._project.adjustment(request))
-        again.meta[ATTEMPTS] = tries if is_counted else tries - 1
-        if is_counted:
-            again.meta["retry_times"] = retried + 1  # as Scrapy counts them, for get_retry_request
-        again.meta[NOT_BEFORE] = time.time() + backoff_s * self._factor
-        again.meta[RETRY_REASON] = (outcome, verdict.reason, is_counted)
+        again.meta[ATTEMPTS] = attempt.tries if retry.is_counted else attempt.tries - 1
+        if retry.is_counted:
+            again.meta["retry_times"] = attempt.retried + 1  # as Scrapy counts them, for get_retry_request
+        again.meta[NOT_BEFORE] = time.time() + retry.backoff_s * random.uniform(0.5, 1.0) * self._factor
+        again.meta[RETRY_REASON] = (verdict.outcome, verdict.reason, retry.is_counted)
         return again
 
 

@@ -16,6 +16,8 @@ from scrapy.http import Response
 
 from harvester.config import Config
 from harvester.exceptions import FetchError, HarvesterError, SessionError, UsageError
+from harvester.fetch.decide import Advice, strongest
+from harvester.fetch.steps import get_steps
 from harvester.identities.browser import BrowserLogin
 from harvester.identities.credentials import Credentials, credentials_of
 from harvester.identities.form import FormLogin
@@ -26,12 +28,11 @@ from harvester.identities.login_methods import Anonymous, LoginFailed, LoginMeth
 from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
-from harvester.meta import IDENTITY, LEAST_TIER, LOGIN, LOGIN_SITE, NEXT_TRY, PROXIES_ROTATED
+from harvester.meta import IDENTITY, LEAST_TIER, LOGIN, LOGIN_SITE, PROXIES_ROTATED
 from harvester.outcomes import classify, classify_exception
 from harvester.politeness.rate_limits import LONGEST_WAIT_S
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding, pause
-from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites
 
 TIMEOUT_S = 30.0
@@ -133,8 +134,7 @@ class Logins:
             return None  # no password goes out twice
         sent = response.request or request
         verdict = classify(response, sent, site.outcomes.own)
-        self._crawler.signals.send_catch_log(outcome_told, request=sent, verdict=verdict, response=response)
-        if sent.meta.pop(NEXT_TRY, None) != NextTry.COUNTED:
+        if strongest(get_steps(self._crawler).judge(sent, verdict, response)) is not Advice.COUNTED:
             return None
         again = request.replace(dont_filter=True)
         again.meta.update({key: sent.meta[key] for key in (LEAST_TIER, PROXIES_ROTATED) if key in sent.meta})

@@ -17,13 +17,13 @@ from scrapy.utils.misc import load_object
 from harvester.breaker.breakers import Breakers
 from harvester.download.local_health import here_of, waits_out_faults
 from harvester.exceptions import LocalFault
+from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.items import Batch, Record
 from harvester.meta import ATTEMPTS, ITEMS, LEASE, NO_PROOF, PARKED, PROBE, STEP, TIER, TIER_PROBE
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
-from harvester.signals import outcome_told
 from harvester.sites import load_sites, policy_of
 
 _UNREACHED = ("dns", "no-connection")
@@ -40,7 +40,7 @@ class BreakerMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         _check_frontier(crawler)
         self._crawler = crawler
-        crawler.signals.connect(self._on_outcome, outcome_told)
+        get_steps(crawler).add(JudgingStep.BREAKER, self._on_outcome)
         crawler.signals.connect(self._on_item, signals.item_scraped)
 
     @classmethod
@@ -70,7 +70,7 @@ class BreakerMiddleware:
         again.meta[PARKED] = True
         return again
 
-    def _on_outcome(self, request: Request, verdict: Verdict) -> None:
+    def _on_outcome(self, request: Request, verdict: Verdict, response: Response | None) -> None:
         if LEASE in request.meta and verdict.outcome is not Outcome.LOCAL:
             if verdict.rule in _UNREACHED and PROBE not in request.meta and not waits_out_faults(self._crawler):
                 return  # its errbacks want to hear of each, and there is nobody whom it could be too much for

@@ -28,12 +28,12 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.misc import load_object
 
 from harvester.config import Config, load_config
+from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.scheduler import Scheduler
 from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, LEASE, VALIDATED
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.answer import CONDITIONS
-from harvester.signals import outcome_told
 from harvester.sites import load_sites
 from harvester.stores import servers
 from harvester.stores.mongodb import connect, disconnect
@@ -59,7 +59,7 @@ class ConditionalMiddleware:
         self._stats = crawler.stats
         self._attempts = attempts_of(crawler)
         self._validators = Validators(config, crawler.stats)
-        crawler.signals.connect(self._hear, outcome_told)
+        get_steps(crawler).add(JudgingStep.CONDITIONAL, self._hear)
         crawler.signals.connect(self._validators.close, signals.spider_closed)
 
     @classmethod
@@ -117,7 +117,7 @@ class ConditionalMiddleware:
             lease.afterwards = partial(self._validators.keep, key, spider, validators_of(response.headers))
         return response
 
-    def _hear(self, request: Request, verdict: Verdict) -> None:
+    def _hear(self, request: Request, verdict: Verdict, response: Response | None) -> None:
         if verdict.outcome is Outcome.UNCHANGED and (key := request.meta.get(VALIDATED)):
             _take_off(request)
             self._stats.inc_value("harvester/conditional/unchanged")

@@ -23,6 +23,8 @@ from harvester.components import get_component
 from harvester.config import Config, load_config
 from harvester.download.addresses import Refused
 from harvester.exceptions import HarvesterError, SessionError, StorageError, TooCostlyError, UsageError
+from harvester.fetch.decide import Advice
+from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.frontier.attempts import Attempts, attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import BrowserLink
@@ -40,7 +42,6 @@ from harvester.meta import (
     KNOWN_VERDICT,
     LEASE,
     LOGIN,
-    NEXT_TRY,
     REDIRECT_HELD_BACK,
     SENT_OUTDATED,
     SESSION_CHAIN,
@@ -54,7 +55,6 @@ from harvester.outcomes import Outcome, Verdict
 from harvester.parsers.web.join import browser_join
 from harvester.patterns import bounded_pattern
 from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end
-from harvester.signals import NextTry, outcome_told
 from harvester.sites import Site, load_sites, policy_of
 from harvester.sites.identities import Identities
 
@@ -114,7 +114,7 @@ class IdentitiesMiddleware:
         connect(self._take_off, signals.response_downloaded)
         connect(self._take_off, signals.request_left_downloader)
         connect(self._let_go, signals.request_scheduled)
-        connect(self._judge, outcome_told)
+        get_steps(crawler).add(JudgingStep.IDENTITY, self._judge)
         connect(self._save, signals.spider_closed)
         get_component(crawler, BrowserLink).keep = self._keep
 
@@ -273,8 +273,8 @@ class IdentitiesMiddleware:
         except StorageError as error:
             self._end(error)
 
-    def _judge(self, request: Request, verdict: Verdict) -> None:
-        """Hears of every outcome."""
+    def _judge(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
+        """Judges the identity that has asked. A session that has ended is replaced, and the request asked again."""
         if request.meta.pop(REDIRECT_HELD_BACK, False):
             del request.meta["dont_redirect"]
         asked_as = request.meta.get(ASKED_AS)
@@ -282,11 +282,11 @@ class IdentitiesMiddleware:
         pool = self._pools.get(site.name)
         identity = pool.identities.get(asked_as[0]) if pool and asked_as else None
         if pool is None or identity is None or asked_as is None:
-            return
+            return None
         policy = policy_of(self._sites.of(request.url), verdict.outcome)
         if verdict.outcome is Outcome.SESSION_EXPIRED:
-            self._expired(request, pool, verdict.reason)
-        elif policy.session:
+            return self._expired(request, pool, verdict.reason)
+        if policy.session:
             rest_s = identity.health.bad(verdict.outcome, time.time())
             if rest_s:
                 logger.warning("%s at %s rests for %.0f s: %s", identity.name, site.name, rest_s, verdict.outcome)
@@ -297,8 +297,9 @@ class IdentitiesMiddleware:
             identity.health.good(time.time())
             identity.accepted(asked_as[1], asked_as[2])
             request.meta.pop(SESSION_RENEWALS, None)
+        return None
 
-    def _expired(self, request: Request, pool: IdentityPool, reason: str) -> None:
+    def _expired(self, request: Request, pool: IdentityPool, reason: str) -> Advice:
         """Has the session replaced, and the request repeated in the new one, unspent. Not in the midst of a chain."""
         name, generation, sent_at = request.meta[ASKED_AS]
         identity = pool.identities[name]
@@ -311,13 +312,12 @@ class IdentitiesMiddleware:
             identity.refused()
         is_spent = renewals >= MOST_RENEWALS or (let_in and renewals)
         if CHAIN_BEGUN in request.meta or (is_spent and not identity.ended):
-            request.meta[NEXT_TRY] = NextTry.NONE.value
             request.meta.pop(SESSION_RENEWALS, None)
             identity.health.bad(Outcome.SESSION_EXPIRED, time.time())
             pool.forget(str(request.meta.get(SESSION_CHAIN) or ""))
-        else:
-            request.meta[NEXT_TRY] = NextTry.FREE.value
-            request.meta[SESSION_RENEWALS] = renewals + (0 if request.meta.pop(SENT_OUTDATED, False) else 1)
+            return Advice.NONE
+        request.meta[SESSION_RENEWALS] = renewals + (0 if request.meta.pop(SENT_OUTDATED, False) else 1)
+        return Advice.FREE
 
     def _without(self, request: Request, site: Site, error: HarvesterError) -> Request:
         """There is no identity left. While there is other work its requests wait; then the run ends."""

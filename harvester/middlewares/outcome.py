@@ -57,8 +57,8 @@ class OutcomeMiddleware:
             if not is_usual:
                 self._attempts.note_page(response)
             return response
-        self._attempts.tell(request, verdict, response)
-        return await self._attempts.retry(request, verdict, response) or response
+        advices = self._attempts.tell(request, verdict, response)
+        return await self._attempts.retry(request, verdict, response, advices) or response
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if type(exception) is IgnoreRequest:  # somebody else's middleware has said it, and no site
@@ -71,11 +71,11 @@ class OutcomeMiddleware:
         if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
             self._attempts.tell(request, exception.verdict, None)
             return None
-        verdict = _known(request) or classify_exception(exception)
+        verdict, advice = _known(request) or classify_exception(exception), None
         if verdict.outcome is Outcome.LOCAL:
-            verdict = self._attempts.excuse(request, exception, verdict)
-        self._attempts.tell(request, verdict, None)
-        return await self._attempts.retry(request, verdict, exception)
+            verdict, advice = self._attempts.excuse(request, exception, verdict)
+        advices = self._attempts.tell(request, verdict, None, advice)
+        return await self._attempts.retry(request, verdict, exception, advices)
 
     async def answer_failed(self, request: Request, error: Exception) -> Request | None:
         """What follows from an answer of which another middleware could make nothing."""

@@ -23,6 +23,8 @@ from scrapy.http import Response
 
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, LocalFault, ProxyError
+from harvester.fetch.decide import Advice
+from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.formatting import duration
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import (
@@ -31,7 +33,6 @@ from harvester.meta import (
     KNOWN_VERDICT,
     LEASE,
     LEAST_TIER,
-    NEXT_TRY,
     PROXIES_ROTATED,
     SESSION_CHAIN,
     TIER,
@@ -46,13 +47,12 @@ from harvester.proxies.faults import ProxyFault, proxy_fault
 from harvester.proxies.policy import Attempt, NextRoute, ProxyHealth, health_of, is_held_against, route_after
 from harvester.proxies.pool import ProxyPool
 from harvester.shutdown import RunEnding, end, pause
-from harvester.signals import NextTry, outcome_told
 from harvester.sites import Registry, Site, load_sites, policy_of
 from harvester.sites.proxy_spec import Tier, Vendor, session_id
 
 logger = logging.getLogger(__name__)
 
-_WAYS = {NextRoute.OTHER: NextTry.FREE, NextRoute.STOP: NextTry.NONE}
+_ADVICE = {NextRoute.OTHER: Advice.FREE, NextRoute.STOP: Advice.NONE}
 _STUCK_BY = {"chain": SESSION_CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
 """Before a request that found no proxy looks for one again."""
@@ -99,10 +99,10 @@ class ProxyMiddleware:
             (self._put_on, signals.request_reached_downloader),
             (self._take_off, signals.request_left_downloader),
             (self._on_bytes, signals.bytes_received),
-            (self._on_outcome, outcome_told),
         ]
         for receiver, signal in listened:
             crawler.signals.connect(receiver, signal=signal)
+        get_steps(crawler).add(JudgingStep.PROXY, self._on_outcome)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -343,10 +343,10 @@ class ProxyMiddleware:
             self._crawler.stats.inc_value(f"harvester/proxies/faults/{fault.kind}")
             request.meta[KNOWN_VERDICT] = (fault.outcome, fault.reason)
 
-    def _on_outcome(self, request: Request, verdict: Verdict, response: Response | None) -> None:
+    def _on_outcome(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
         attempt = self._attempts.get(request)
         if attempt is None:
-            return
+            return None
         self._settle(attempt)
         site = attempt.reservation.site
         policy = policy_of(site, verdict.outcome)
@@ -363,9 +363,10 @@ class ProxyMiddleware:
                 last_try=request.meta.get(ATTEMPTS, 0) >= policy.retries,
             )
             self._judge(attempt, attempt.pool, attempt.proxy.name, tried)
-            self._choose_way(request, attempt.reservation, route_after(tried))
-        elif policy.escalate and request.meta.get(ATTEMPTS, 0) >= policy.retries:
-            self._choose_way(request, attempt.reservation, NextRoute.ESCALATE)
+            return self._choose_way(request, attempt.reservation, route_after(tried))
+        if policy.escalate and request.meta.get(ATTEMPTS, 0) >= policy.retries:
+            return self._choose_way(request, attempt.reservation, NextRoute.ESCALATE)
+        return None
 
     def _judge(self, attempt: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
         """Holds an outcome against the proxy, or for it."""
@@ -390,21 +391,17 @@ class ProxyMiddleware:
             logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, fault.said)
             self._crawler.stats.inc_value("harvester/proxies/refused")
 
-    def _choose_way(self, request: Request, reservation: Reservation, route: NextRoute) -> None:
-        """Tells the outcome middleware of a next try that the table does not know of."""
-        way = None
+    def _choose_way(self, request: Request, reservation: Reservation, route: NextRoute) -> Advice | None:
+        """Has the next attempt leave by a route, and returns the advice that follows from it."""
         if route is NextRoute.ESCALATE and (tier := _next_tier(reservation)):
-            way = NextTry.COUNTED
             request.meta[LEAST_TIER] = tier.value
             request.meta.pop(PROXIES_ROTATED, None)
             self._crawler.stats.inc_value(f"harvester/proxies/climbed/{reservation.site.name}/{tier}")
-        elif route is NextRoute.ROTATE:
-            way = NextTry.COUNTED
+            return Advice.COUNTED
+        if route is NextRoute.ROTATE:
             request.meta[PROXIES_ROTATED] = request.meta.get(PROXIES_ROTATED, 0) + 1
-        elif route in _WAYS:
-            way = _WAYS[route]
-        if way and request.meta.get(NEXT_TRY) != NextTry.NONE:  # what the identity is refused, no proxy helps
-            request.meta[NEXT_TRY] = way.value
+            return Advice.COUNTED
+        return _ADVICE.get(route)
 
     def _settle(self, attempt: ProxyAttempt) -> None:
         self._budgets.settle(attempt.reservation, attempt.received)

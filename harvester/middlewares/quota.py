@@ -10,16 +10,20 @@ from typing import Self
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
 
 from harvester.config import Config, load_config
-from harvester.meta import ASKED_AS, NEXT_TRY, QUOTA, QUOTA_UNTIL
+from harvester.fetch.decide import Advice
+from harvester.fetch.steps import JudgingStep, get_steps
+from harvester.meta import ASKED_AS, QUOTA, QUOTA_UNTIL
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.politeness.quotas import COLLECTION, Quota, Quotas
-from harvester.signals import NextTry, outcome_told
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
 
 USED_UP = frozenset({"quota-of-a-day", "quota-of-hashtags"})
 """Rules by which a site says so itself."""
+_OWN = "quota"
+"""The rule of what is not sent."""
 
 
 class QuotaMiddleware:
@@ -28,7 +32,7 @@ class QuotaMiddleware:
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler, self._config = crawler, config
         self._quotas: Quotas | None = None
-        crawler.signals.connect(self._hear, outcome_told)
+        get_steps(crawler).add(JudgingStep.QUOTA, self._judge)
         crawler.signals.connect(self._close, signals.spider_closed)
 
     @classmethod
@@ -43,10 +47,9 @@ class QuotaMiddleware:
         quota = Quota(*given)
         if until := await self._of_database().take(quota):
             request.meta[QUOTA_UNTIL] = until.timestamp()
-            request.meta[NEXT_TRY] = NextTry.FREE.value
             request.meta.pop(ASKED_AS, None)  # its outcome says nothing of the session
             self._crawler.stats.inc_value(f"harvester/quotas/used_up/{quota.name.partition(' ')[0]}")
-            raise RequestFailed(Verdict(Outcome.RATE_LIMITED, used_up(quota, until), rule="quota"), 1)
+            raise RequestFailed(Verdict(Outcome.RATE_LIMITED, used_up(quota, until), rule=_OWN), 1)
 
     async def exhaust(self, quota: Quota) -> datetime:
         """Notes what the site said; when it may be asked again."""
@@ -58,10 +61,11 @@ class QuotaMiddleware:
             self._quotas = Quotas(self._database[COLLECTION], MongoOutage(self._crawler, self._config))
         return self._quotas
 
-    def _hear(self, request: Request, verdict: Verdict) -> None:
-        """Another try would be refused as well."""
-        if verdict.rule in USED_UP and QUOTA in request.meta:
-            request.meta[NEXT_TRY] = NextTry.NONE.value
+    def _judge(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
+        """A request that was not sent is no attempt. One whose quota is used up at the site is not tried again."""
+        if verdict.rule == _OWN:
+            return Advice.FREE
+        return Advice.NONE if verdict.rule in USED_UP and QUOTA in request.meta else None
 
     async def _close(self) -> None:
         if self._quotas is not None:
@@ -70,7 +74,7 @@ class QuotaMiddleware:
 
 async def waits_until(crawler: Crawler, request: Request, verdict: Verdict) -> datetime | None:
     """Until when a request that failed is to wait for its quota; None when that is not why it failed."""
-    if (until := request.meta.get(QUOTA_UNTIL)) is not None and verdict.rule == "quota":
+    if (until := request.meta.get(QUOTA_UNTIL)) is not None and verdict.rule == _OWN:
         return datetime.fromtimestamp(until, UTC)
     middleware = crawler.get_downloader_middleware(QuotaMiddleware)
     if middleware and verdict.rule in USED_UP and QUOTA in request.meta:

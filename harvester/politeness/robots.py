@@ -90,7 +90,7 @@ class RobotsFiles:
         self._obey = crawler.settings.getbool("ROBOTSTXT_OBEY")
         self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
         self._origins: dict[str, OriginRobots] = {}
-        self.on_miss: Callable[[Request, Verdict, Response | None], None] = lambda request, verdict, response: None
+        self.on_miss: Callable[[Request, Verdict, Response | None], object] = lambda request, verdict, response: None
         """Hears of each request for a robots.txt that could not be read; its outcome is told by nobody else."""
 
     async def robots(self, url: str) -> Robots | None:

@@ -20,6 +20,7 @@ from harvester.breaker.states import BreakerState
 from harvester.browser.sign_in import SignIn
 from harvester.config import Config
 from harvester.exceptions import ServiceError, StateGone
+from harvester.fetch.steps import get_steps
 from harvester.frontier.scheduler import Scheduler
 from harvester.identities.credentials import Credentials
 from harvester.meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
@@ -28,7 +29,6 @@ from harvester.middlewares.proxy import ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
-from harvester.signals import outcome_told
 from harvester.sites import Registry, Site
 from harvester.sites.proxy import SiteProxy
 from harvester.sites.proxy_spec import Tier
@@ -217,7 +217,7 @@ async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
     crawler.engine = SimpleNamespace(scheduler=Scheduler(crawler, middleware._config))
     crawler.engine.scheduler._client = SimpleNamespace(breakers=breakers)
     kept = BreakerMiddleware(crawler)
-    crawler.signals.send_catch_log(outcome_told, request=onward, verdict=Verdict(Outcome.TIMEOUT, ""), response=None)
+    get_steps(crawler).judge(onward, Verdict(Outcome.TIMEOUT, ""), None)
     assert kept.breakers is breakers
     assert TIER_PROBE not in onward.meta, "its next try is none"
 
