@@ -35,7 +35,6 @@ from harvester.meta import (
 from harvester.outcomes import OK, Outcome, Verdict, classify_exception, classify_page, give_verdict
 from harvester.outcomes.classifier import UNKNOWN_STATUS
 from harvester.shutdown import pause
-from harvester.signals import outcome_told
 from harvester.sites import load_sites, policy_of
 
 logger = logging.getLogger(__name__)
@@ -88,7 +87,6 @@ class Attempts:
 
         Returns the advice of the steps, and the given one, for the decision that follows.
         """
-        self._crawler.signals.send_catch_log(outcome_told, request=request, verdict=verdict, response=response)
         advices = [*([advice] if advice else []), *self._steps.judge(request, verdict, response)]
         if not request.meta.get(MEDIA) and strongest(advices) is not Advice.FREE:
             count(self._stats, verdict, request.url)

@@ -19,8 +19,8 @@ from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.outcomes import Verdict, verdict_of
-from harvester.signals import outcome_told
 from tests.crawling import LONGEST_S
 from tests.forking import fork
 from tests.root import ROOT
@@ -117,7 +117,7 @@ def main() -> None:
     def collect(item: Any) -> None:
         items.append(item["path"])
 
-    crawler.signals.connect(hear, outcome_told)
+    get_steps(crawler).add(JudgingStep.QUOTA, hear)
     crawler.signals.connect(collect, signals.item_scraped)
     process.crawl(crawler, site=site, paths=paths)
     process.start()

@@ -17,12 +17,12 @@ from scrapy.http import HtmlResponse, Response, TextResponse
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import DecodingError
+from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.meta import ATTEMPTS, LEASE
 from harvester.middlewares import unpacking
 from harvester.middlewares.compression import CompressionMiddleware
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import POLICIES, Outcome, RequestFailed, Verdict
-from harvester.signals import outcome_told
 from tests.crawling import Answer, Crawled, Plan, Result, Site, crawl
 from tests.ports import free_port
 
@@ -346,7 +346,7 @@ async def test_request_that_another_middleware_gives_up_is_told_of_and_not_tried
     def hear(request: Request, verdict: Verdict, response: Response | None) -> None:
         told.append((request.url, verdict, response))
 
-    crawler.signals.connect(hear, outcome_told)
+    get_steps(crawler).add(JudgingStep.QUOTA, hear)
     verdict, request = Verdict(Outcome.INVALID, "no such rendering"), Request("http://county.example/")
     assert await OutcomeMiddleware(crawler).process_exception(request, RequestFailed(verdict, 1)) is None
     assert told == [("http://county.example/", verdict, None)]
