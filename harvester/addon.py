@@ -14,6 +14,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.reactor import is_reactor_installed
 
 from harvester.config import load_config
+from harvester.platforms import added_platforms
 
 _HANDLER = "harvester.download.handler.DispatchingHandler"
 
@@ -170,6 +171,9 @@ class Addon:
         for name, components in COMPONENTS.items():
             of_scrapy: dict[str, None] = dict.fromkeys(REPLACED.get(name, {}))
             settings.set(f"{name}_BASE", {**settings[f"{name}_BASE"], **of_scrapy, **components}, _PRIORITY)
+        if modules := {each.module for each in added_platforms().values()} - {*settings.getlist("SPIDER_MODULES")}:
+            found = [*settings.getlist("SPIDER_MODULES"), *sorted(modules)]
+            settings.set("SPIDER_MODULES", found, settings.getpriority("SPIDER_MODULES") or _PRIORITY)
         _quieten(settings["LOG_LEVEL"] == "DEBUG")
 
     def update_settings(self, settings: BaseSettings) -> None:

@@ -16,9 +16,9 @@ from harvester.cli.one_page import check_address, fetch, write
 from harvester.exceptions import UsageError
 from harvester.outcomes import Outcome
 from harvester.parsers.counties.recognise import address_of_records, recognise
+from harvester.platforms import Platform
 from harvester.sites import Site, load_sites
 from harvester.sites.problems import problems
-from harvester.sites.property import Platform
 
 ANY_PLATFORM = get_args(Platform)[0]
 TABLES = ("arcgis", "socrata")

@@ -44,11 +44,12 @@ def list_command(
 ) -> None:
     """List the sites of the registry."""
     from harvester.cli import sites_views as views
+    from harvester.platforms import platform_names
     from harvester.sites import load_sites
 
     state = state.upper()
     _refuse_unknown("--state", "state", state, views.STATE_CODES)
-    _refuse_unknown("--platform", "platform", platform, views.PLATFORMS)
+    _refuse_unknown("--platform", "platform", platform, platform_names())
     views.print_sites([site for site in load_sites() if views.is_of(site, state, platform)], as_json)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from harvester.cli.printing import new_console, new_table, print_json, shown
 from harvester.config import Config
@@ -10,13 +10,12 @@ from harvester.exceptions import UsageError
 from harvester.project import spider_loader
 from harvester.sites import Site, load_sites
 from harvester.sites.politeness import Politeness
-from harvester.sites.property import Platform, PropertyRecords
+from harvester.sites.property import PropertyRecords
 from harvester.sites.registry import own_files, packaged_files
 from harvester.sites.states import STATES
 from harvester.validation import did_you_mean
 
 STATE_CODES = [state.code for state in STATES.values()]
-PLATFORMS: list[str] = [*get_args(Platform)]
 _words = re.compile(r"\w+").findall
 
 

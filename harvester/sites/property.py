@@ -1,33 +1,18 @@
 """Where the property records of a county, town or state are published."""
 
 import re
-from collections.abc import Mapping
 from datetime import date
-from typing import Literal
+from typing import Annotated
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from harvester.items.property import READ_FIELDS
+from harvester.platforms import check_platform, get_parameters
 from harvester.sites.part import Part
 from harvester.sites.states import STATES, UsState
 from harvester.validation import did_you_mean
 
-Platform = Literal[
-    "arcgis", "beacon", "devnet", "eagleweb", "esearch", "iasworld", "pacs", "patriot", "socrata", "vgsi"
-]
-PARAMETERS: Mapping[Platform, tuple[str, ...]] = {
-    "arcgis": ("parcel_id_field", "where"),
-    "beacon": ("App", "AppID", "LayerID", "PageID"),
-    "devnet": (),
-    "eagleweb": (),
-    "esearch": (),
-    "iasworld": ("jur", "sjur"),
-    "pacs": ("cid",),
-    "patriot": (),
-    "socrata": ("parcel_id_field", "where"),
-    "vgsi": (),
-}
-"""What a platform may be told beside the address; spelt as the platform's own addresses spell it."""
+PlatformName = Annotated[str, AfterValidator(check_platform)]
 IGNORED = "ignored"
 """Stands in place of a field for labels that are known, and that no field is read from."""
 _is_fips = re.compile(r"[0-9]{2}|[0-9]{5}|[0-9]{10}").fullmatch
@@ -42,7 +27,7 @@ class PropertyRecords(Part):
     """As people call it: `Franklin County`."""
     fips: str
     """The census code: of a state (2 digits), a county (5), or a town of New England (10: county subdivision)."""
-    platform: Platform
+    platform: PlatformName
     """Software that publishes the records, and so the spider that reads them."""
     base_url: str = Field(max_length=500)
     """Where the platform begins, as a person opens it; of a layer or dataset, its address."""
@@ -85,8 +70,8 @@ class PropertyRecords(Part):
     @field_validator("parameters")
     @classmethod
     def _known(cls, value: dict[str, str | int], info: ValidationInfo) -> dict[str, str | int]:
-        platform: Platform | None = info.data.get("platform")
-        known = PARAMETERS[platform] if platform else tuple(value)
+        platform: str | None = info.data.get("platform")
+        known = get_parameters(platform) if platform else tuple(value)
         for name in value:
             if name not in known:
                 there_are = f"; there are {', '.join(known)}" if known else "; it takes none"

@@ -18,7 +18,7 @@ from harvester.sites.identities import Identities
 from harvester.sites.outcomes import SiteOutcomes
 from harvester.sites.part import Part
 from harvester.sites.politeness import Politeness
-from harvester.sites.property import Platform, PropertyRecords
+from harvester.sites.property import PlatformName, PropertyRecords
 from harvester.sites.proxy import SiteProxy
 
 MOST_NAME = 260
@@ -66,7 +66,7 @@ class Site(Part):
     browser: RenderOptions = RenderOptions()
     http: SiteHttp = SiteHttp()
     property: PropertyRecords | None = None
-    platform: Platform | None = None
+    platform: PlatformName | None = None
     """Of a vendor's host that serves many jurisdictions: their software. One's own stands in `property`."""
     recording: str = Field("", max_length=200)
     """File of a recorded flow, as seen from HARVESTER_SITES_DIR: `scrapy crawl flow -a recording=<name>` does it."""

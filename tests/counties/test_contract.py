@@ -14,7 +14,7 @@ from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.guesses import guess
 from harvester.parsers.counties.sections import ParcelPage, Section, parse_staged, records_of
 from harvester.parsers.counties.table import PageRows
-from harvester.sites.property import Platform
+from harvester.platforms import Platform
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
 OWNER = Section("Owner", [("Owner", ["DOE JOHN"])])

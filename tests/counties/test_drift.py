@@ -29,7 +29,7 @@ from harvester.parsers.counties.saved import read_page
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.parsers.counties.table import PageRows
 from harvester.parsers.counties.vgsi_records import read_card
-from harvester.sites.property import Platform
+from harvester.platforms import Platform
 from harvester.spiders.counties.witness import Doubt, Witnesses
 from harvester.spiders.labels import NEW_LABELS
 from tests.counties.conftest import SITE

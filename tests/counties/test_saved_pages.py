@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from harvester.sites.property import Platform
+from harvester.platforms import Platform
 from tests.counties.saved_pages import KINDS, NO_PAGE, RECORDS, SAVED, made_of, shown
 
 

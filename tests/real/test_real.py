@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from harvester.parsers.counties.saved import PLATFORMS
-from harvester.sites.property import Platform
+from harvester.platforms import Platform
 from tests.counties.saved_pages import PAGES
 from tests.real.__main__ import main
 

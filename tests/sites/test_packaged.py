@@ -14,8 +14,9 @@ from scrapy.utils.test import get_crawler
 from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.middlewares.proxy import ProxyMiddleware
+from harvester.platforms import PARAMETERS, Platform
 from harvester.sites import Registry, load_sites
-from harvester.sites.property import PARAMETERS, Platform, PropertyRecords
+from harvester.sites.property import PropertyRecords
 from harvester.sites.registry import packaged_files, sites_of
 from harvester.sites.site_file import SiteFile
 from tests.root import ROOT

@@ -6,8 +6,8 @@ from typing import get_args
 import pytest
 
 from harvester.exceptions import UsageError
+from harvester.platforms import PARAMETERS, Platform
 from harvester.sites import Site, load_sites
-from harvester.sites.property import PARAMETERS, Platform
 
 ROSS = """
 [us-oh-ross.property]
@@ -51,7 +51,7 @@ def test_the_host_of_the_address_is_among_the_hosts(
         (('"39141"', "39141"), "us-oh-ross.property.fips: 39141 is no census code; write in quotes the 2 digits"),
         (('"39141"', '"3914"'), "us-oh-ross.property.fips: '3914' is no census code"),
         (('"39141"', '"99141"'), "us-oh-ross.property.fips: '99141' is no census code: no state has the code 99"),
-        (('"arcgis"', '"arcgiss"'), "us-oh-ross.property.platform: Input should be 'arcgis', 'beacon',"),
+        (('"arcgis"', '"arcgiss"'), "us-oh-ross.property.platform: 'arcgiss' is no platform; did you mean arcgis"),
         (("https://", "gis."), "us-oh-ross.property.base_url: 'gis.gis.ross.*' is no address; give one like"),
         (("gis.ross", "ann:secret@gis.ross"), "us-oh-ross.property.base_url: .* is no address"),
         (("base_url", "base_ur"), "us-oh-ross.property.base_ur: there is no such key; did you mean base_url?"),

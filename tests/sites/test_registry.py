@@ -202,8 +202,8 @@ def test_a_file_that_is_nested_without_end_is_refused(tmp_path: Path, monkeypatc
         read_endpoints(f"@{file}")
 
 
-OTHER_FILES = {"endpoints.md", "publishing.md"}
-"""Pages whose TOML is that of other files: tests/endpoints and tests/publish read it."""
+OTHER_FILES = {"adding-a-platform.md", "endpoints.md", "publishing.md"}
+"""Pages whose TOML is that of other files: tests/docs, tests/endpoints and tests/publish read it."""
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

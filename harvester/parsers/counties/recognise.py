@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from harvester.parsers.counties.labels import PARCEL_ID, plain
-from harvester.sites.property import PARAMETERS, Platform
+from harvester.platforms import PARAMETERS, Platform
 
 
 class Recognised(NamedTuple):
