@@ -94,10 +94,6 @@ def test_every_stat_is_documented() -> None:
     assert counted - documented == set()
 
 
-def test_the_readme_counts_the_outcomes() -> None:
-    assert f"has one of {len(Outcome)} names" in " ".join(README.split())
-
-
 def test_what_each_outcome_means_for_a_parcel_is_in_the_table() -> None:
     page = (DOCS / "county-records.md").read_text("utf-8")
     table = page.partition("## What became of a parcel")[2].partition("\n## ")[0]

@@ -22,25 +22,6 @@ DOCUMENT = (ROOT / "docs" / "outcomes.md").read_text("utf-8")
 
 O = Outcome  # noqa: E741
 
-PASSING = {
-    O.RATE_LIMITED,
-    O.BLOCKED,
-    O.CHALLENGE,
-    O.AUTH_REQUIRED,
-    O.MAINTENANCE,
-    O.TIMEOUT,
-    O.DNS,
-    O.NETWORK,
-    O.PROXY,
-    O.SERVER_ERROR,
-    O.LAYOUT_CHANGED,
-    O.NAVIGATION_FAILED,
-    O.SESSION_EXPIRED,
-    O.LOCAL,
-    O.NOT_STORED,
-}
-"""Outcomes that speak of the moment or of us, not of the thing asked for."""
-
 REFUSALS = {O.BLOCKED, O.CHALLENGE, O.AUTH_REQUIRED, O.POLICY_DENIED}
 
 
@@ -51,7 +32,6 @@ def test_every_outcome_has_a_policy() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_policy_is_consistent(outcome: Outcome) -> None:
     policy = POLICIES[outcome]
-    assert policy.retryable == (outcome in PASSING), "what passes is tried again by a later run, and nothing else"
     assert policy.retryable or not policy.retries, "what is tried again now is worth a later try too"
     assert policy.retryable or not policy.site, "what says something of the whole site says nothing of this input"
     assert bool(policy.retries) == bool(policy.backoff_s), "no retry without a pause before it"
