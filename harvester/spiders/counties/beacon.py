@@ -1,6 +1,7 @@
 """The spider `beacon`: parcels of counties that publish their records with Schneider Beacon or qPublic."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
@@ -78,11 +79,7 @@ class BeaconSpider(PlatformSpider):
             yield from self._missing(response, parcel_id, doubt)
             return
         found = records_of(page, self.jurisdiction_of(response).source, self.provenance(response))
-        check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
-        if check.is_right:
-            yield self.stored(found)
-        if check.asks:
-            yield self._report(template, *check.asks)
+        yield from self.checked(response, parcel_id, signature(page), found, doubt, partial(self._report, template))
 
     @errback
     def report_failed(self, failure: Failure) -> Iterator[ItemResult]:

@@ -1,6 +1,7 @@
 """The spider `devnet`: parcels of counties that publish their records with DEVNET wEdge."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -67,11 +68,7 @@ class DevnetSpider(SearchingSpider):
     def _read(self, response: Response, page: ParcelPage, parcel_id: str, doubt: list[Any] | None) -> Iterator[Any]:
         jurisdiction = self.jurisdiction_of(response)
         found = records_of(page, jurisdiction.source, self.provenance(response))
-        check = self.witnesses.check(response, parcel_id, signature(page), found.records, doubt)
-        if check.is_right:
-            yield self.stored(found)
-        if check.asks:
-            yield self._view(jurisdiction, *check.asks)
+        yield from self.checked(response, parcel_id, signature(page), found, doubt, partial(self._view, jurisdiction))
 
     def _view(self, jurisdiction: Jurisdiction, parcel_id: str, doubt: list[Any] | None = None) -> Request:
         return Request(

@@ -1,6 +1,7 @@
 """The spider `eagleweb`: accounts of Tyler EagleWeb, as the assessor or the treasurer of a county shows them."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -98,11 +99,7 @@ class EaglewebSpider(SearchingSpider):
     def _read(self, response: Response, number: str, page: ParcelPage, doubt: list[Any] | None) -> Iterator[Any]:
         jurisdiction = self.jurisdiction_of(response)
         found = records_of(page, jurisdiction.source, self.provenance(response))
-        check = self.witnesses.check(response, number, signature(page), found.records, doubt)
-        if check.is_right:
-            yield self.stored(found)
-        if check.asks:
-            yield self._account(jurisdiction, *check.asks)
+        yield from self.checked(response, number, signature(page), found, doubt, partial(self._account, jurisdiction))
 
     def _account(
         self,

@@ -161,7 +161,7 @@ class IasworldSpider(SessionSpider):
         else:
             whole = joined(read[0], read[1:])
             found = records_of(whole, jurisdiction.source, self.provenance(page))
-            yield from self.checked(page, wanted, wanted.key, signature(whole), found)
+            yield from self.checked_in_session(page, wanted, wanted.key, signature(whole), found)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
         if "tabs" in request.cb_kwargs and (get_policy(outcome).no_content or outcome is Outcome.POLICY_DENIED):

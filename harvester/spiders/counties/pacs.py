@@ -79,7 +79,7 @@ class PacsSpider(SessionSpider):
             raise ParseError(f"the property {property_id} was asked for, and the page is that of {page.parcel_id}")
         else:
             found = records_of(page, jurisdiction.source, self.provenance(response))
-            yield from self.checked(response, wanted, property_id, signature(page), found)
+            yield from self.checked_in_session(response, wanted, property_id, signature(page), found)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
         if get_policy(outcome).no_content and request.cb_kwargs.get("is_found") is False:

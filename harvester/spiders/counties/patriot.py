@@ -84,7 +84,7 @@ class PatriotSpider(SessionSpider):
             raise ParseError(parse.why_other(wanted.key, card.parcel_id))
         else:
             found = records_of(card, jurisdiction.source, self.provenance(response))
-            yield from self.checked(response, wanted, wanted.key, signature(card), found)
+            yield from self.checked_in_session(response, wanted, wanted.key, signature(card), found)
 
     # Searches ---------------------------------------------------------------------------------------------------
 

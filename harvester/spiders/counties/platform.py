@@ -1,7 +1,7 @@
 """The base of spiders of property records: a spider a platform, a jurisdiction an entry of the registry of sites."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -17,6 +17,7 @@ from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties.columns import Source
+from harvester.parsers.counties.drift import Signature
 from harvester.parsers.counties.sections import parse_staged
 from harvester.parsers.counties.table import PageRows
 from harvester.project import spider_loader
@@ -209,6 +210,26 @@ class PlatformSpider(JobSpider, ABC):
         self.witnesses.forget(page, parcel_id)
         said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is not there now"
         return ItemResult(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
+
+    def checked(
+        self,
+        page: Response,
+        parcel_id: str,
+        look: Signature,
+        found: PageRows,
+        doubt: list[Any] | None,
+        ask: Callable[..., Request],
+    ) -> Iterator[Any]:
+        """Yields the records of a parcel, unless its page may be another one's or the site has changed its pages.
+
+        `look`: what the page looks like. `ask` makes the request for a control parcel, of the parcel's number and the
+        doubt; its callback hands the doubt on to this method.
+        """
+        check = self.witnesses.check(page, parcel_id, look, found.records, doubt)
+        if check.is_right:
+            yield self.stored(found)
+        if check.asks:
+            yield ask(*check.asks)
 
     def stored(self, found: PageRows) -> list[Any]:
         """What a page yields. Labels that nobody reads are counted."""

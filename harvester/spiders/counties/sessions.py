@@ -79,7 +79,7 @@ class SessionSpider(SearchingSpider, ABC):
             yield self.site_is_gone(request, f"there is no {request.url}")
         self.end(request)
 
-    def checked(
+    def checked_in_session(
         self, page: Response | Request, search: Search, parcel_id: str, look: Signature, found: PageRows
     ) -> Iterator[Any]:
         """The records of a parcel, if its card is right, and the request that finds out whether it is."""

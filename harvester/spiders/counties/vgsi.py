@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -94,11 +95,7 @@ class VgsiSpider(SearchingSpider):
         (shown,) = read.parcel_ids
         if int(shown) != int(pid):
             raise ParseError(f"the parcel {pid} was asked for, and the card is that of {shown}")
-        check = self.witnesses.check(response, pid, parse.signature(card), read.records, doubt)
-        if check.is_right:
-            yield self.stored(read)
-        if check.asks:
-            yield self._card(jurisdiction, *check.asks)
+        yield from self.checked(response, pid, parse.signature(card), read, doubt, partial(self._card, jurisdiction))
 
     def _card(self, jurisdiction: Jurisdiction, pid: str, doubt: list[Any] | None = None) -> Request:
         url = f"{jurisdiction.page('Parcel.aspx')}?{urlencode({'pid': pid})}"
