@@ -18,7 +18,7 @@ from scrapy.http import Headers
 from scrapy.utils.request import fingerprint
 
 from harvester.frontier.store import Frontier
-from harvester.middlewares.conditional import KEPT_S, MOST_LENGTH, validators_of
+from harvester.stores.validators import KEPT_S, MOST_LENGTH, validators_of
 from tests.conditional.site import NEW, OLD, Validating
 from tests.crawling import LONGEST_S
 from tests.forking import fork
