@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from aiohttp import ClientOSError, ClientSession, CookieJar, ServerDisconnectedError
 
+from harvester.outcomes import POLICIES, Outcome
+from tests.sandbox.street_house import Asked, FlappingHouse
 from tests.sandbox.street_plan import DIALECTS, PASSWORD, USER, HousePlan, Page, page_of, whole_street
 from tests.sandbox.street_process import Street
 from tests.sandbox.street_webforms import SEARCH
@@ -96,6 +98,13 @@ async def test_a_site_in_trouble_refuses_and_comes_back_when_told(street: Street
         while sum(before != after for before, after in pairwise(flaps)) < 4:
             flaps.append(await status("flapping", page=len(flaps)) in (200, 404))
             await asyncio.sleep(0.02)
+
+
+def test_a_flapping_site_refuses_no_page_at_each_of_its_tries() -> None:
+    house = FlappingHouse(HousePlan("flapping", "flapping", refusal="503", for_s=1.0))
+    statuses = [house.answer(Asked("GET", "/page/1", {}), tenth / 10).status for tenth in range(1, 1_000)]
+    tries = 1 + min(POLICIES[outcome].retries for outcome in (Outcome.SERVER_ERROR, Outcome.NETWORK))
+    assert 0 < statuses.count(503) < tries
 
 
 async def test_a_form_login_is_good_for_some_pages(street: Street, client: ClientSession) -> None:
