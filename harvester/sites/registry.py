@@ -64,10 +64,12 @@ class Registry:
         return found or _assumed(name)
 
     def _at(self, scheme: str, host: str) -> Site:
+        if not host:
+            return _assumed("-")
         patterns = list(patterns_of(scheme, host))
         own = (self._hosts[pattern] for pattern in patterns if pattern in self._hosts)
         packaged = (site for pattern in patterns for site in self._mentioned(pattern) if pattern in site.hosts)
-        return next(chain(own, packaged), None) or _assumed(host or "-")
+        return next(chain(own, packaged), None) or _assumed(host)
 
     def _mentioned(self, word: str) -> Iterator[Site]:
         """Packaged sites of the files in which the word stands: no other is parsed."""

@@ -1,6 +1,6 @@
 """`make bench`: harvester beside plain Scrapy and beside stock scrapy-redis.
 
-    python -m tests.bench [posts] [items] [parcels] [frontier] [seen] [middlewares] [parked] [recheck]
+    python -m tests.bench [posts] [items] [parcels] [frontier] [seen] [middlewares] [parked] [recheck] [small]
 
 posts        pages for each second of CPU, over the same local pages of 100 posts
 items        see items.py
@@ -10,6 +10,7 @@ seen         see seen.py; a tenth of the number that `make seen` adds
 middlewares  see middlewares.py
 parked       see parked.py
 recheck      see recheck.py; about five minutes of CPU
+small        see small.py; run it by itself: it misses its target
 
 CPU time is the crawling process's own, user and system, from its first request to its last record; servers run in
 processes of their own. Exit code 1 when harvester misses a target.
@@ -28,7 +29,7 @@ import pymongo
 
 from harvester.config import Config
 from harvester.stores import servers
-from tests.bench import frontier, items, middlewares, parcels, parked, recheck, seen
+from tests.bench import frontier, items, middlewares, parcels, parked, recheck, seen, small
 from tests.bench.pages import did_of
 
 ACCOUNTS, PAGES, ROUNDS = 20, 30, 3
@@ -121,6 +122,7 @@ MEASUREMENTS = {
     "middlewares": middlewares.main,
     "parked": parked.main,
     "recheck": recheck.main,
+    "small": small.main,
 }
 
 
