@@ -10,7 +10,7 @@ seen         see seen.py; a tenth of the number that `make seen` adds
 middlewares  see middlewares.py
 parked       see parked.py
 recheck      see recheck.py; about five minutes of CPU
-small        see small.py; run it by itself: it misses its target
+small        see small.py
 
 CPU time is the crawling process's own, user and system, from its first request to its last record; servers run in
 processes of their own. Exit code 1 when harvester misses a target.
