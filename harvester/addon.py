@@ -204,7 +204,7 @@ def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -
     A replacement is switched off where the project switched off the component, if it may be.
     """
     given = settings.getdict(name)
-    own = {load_object(component): component for component in given}
+    own = {_loaded(component): component for component in given}
     for path, by in replaced.items():
         if (component := own.get(load_object(path))) is None:
             continue
@@ -212,6 +212,14 @@ def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -
         if order is None and path in MAY_BE_OFF:
             given.setdefault(by, None)
     settings.set(name, given, settings.getpriority(name) or 0)
+
+
+def _loaded(component: Any) -> Any:
+    """Returns what a path names, and as Scrapy does, the path itself when its module has nothing of that name."""
+    try:
+        return load_object(component)
+    except (NameError, TypeError, ValueError):
+        return component
 
 
 def _quieten(says_all: bool) -> None:

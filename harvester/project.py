@@ -85,10 +85,19 @@ def check_values(settings: "BaseSettings") -> None:
 
 
 def bad_value(error: BaseException) -> str:
-    """What to say of an exception with which Scrapy's settings were read; empty when it is none of these."""
+    """What to say of an exception with which Scrapy's settings were set or read; empty when it is none of these."""
+    from scrapy.settings import default_settings
+
     for frame, _ in walk_tb(error.__traceback__):
-        if frame.f_globals["__name__"] == "scrapy.settings" and frame.f_code.co_name.startswith("get"):
-            name = frame.f_locals.get("name")
+        if frame.f_globals["__name__"] != "scrapy.settings":
+            continue
+        name, function = frame.f_locals.get("name"), frame.f_code.co_name
+        if function == "set" and isinstance(getattr(default_settings, str(name), None), dict):
+            value = frame.f_locals["value"]
+            return (
+                "" if isinstance(value, Mapping) else f"The setting {name} = {value!r} cannot be used: make it a dict."
+            )
+        if function.startswith("get"):
             return f"The setting {name}={frame.f_locals['self'][name]!r} cannot be used: {error}."
     return ""
 
@@ -107,9 +116,25 @@ def project_settings() -> "Settings":
     try:
         settings.setmodule(module)
     except Exception as error:  # noqa: BLE001  whatever the module raises
-        raise UsageError(f"The settings {module} cannot be read: {fault_of_import(error)}") from None
+        said = bad_value(error) or f"The settings {module} cannot be read: {fault_of_import(error)}"
+        raise UsageError(said) from None
+    check_add_ons(settings)
     AddonManager.load_pre_crawler_settings(settings)
     return settings
+
+
+def check_add_ons(settings: "BaseSettings") -> None:
+    """Raises UsageError that names the add-on that cannot be imported."""
+    from scrapy.utils.misc import load_object
+
+    for addon, order in settings.getdict("ADDONS").items():
+        try:
+            if order is not None:
+                load_object(addon)
+        except Exception as error:  # noqa: BLE001  whatever its module raises
+            meant = did_you_mean(str(addon), ["harvester.Addon"])
+            said = f"ADDONS names {addon!r}, which cannot be imported{meant or ':'} {fault_of_import(error)}"
+            raise UsageError(said) from None
 
 
 def settings_file() -> "Path":

@@ -19,6 +19,7 @@ from scrapy.utils.project import get_project_settings
 
 from harvester.addon import is_brought_into
 from harvester.exceptions import UsageError
+from harvester.project import check_add_ons
 from harvester.worker.egg import check_imported
 
 
@@ -79,9 +80,11 @@ class NoImport(ScrapyCommand):
 @cache
 def _prepared() -> bool:
     """Returns True in a project with the add-on, and prepares the process for harvester's commands."""
-    if not is_brought_into(get_project_settings()):
-        return False
+    settings = get_project_settings()
     try:
+        check_add_ons(settings)
+        if not is_brought_into(settings):
+            return False
         check_imported()
     except UsageError as error:  # Scrapyd shows stderr to the user who deploys
         print(error, file=sys.stderr)

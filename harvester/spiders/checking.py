@@ -50,8 +50,8 @@ def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Proje
     """
     given = settings.copy()
     spider.update_settings(given)
-    for fault in stock.faults(given, spider):
-        yield ProjectFinding(Kind.REFUSED, spider.name, fault)
+    missing = [ProjectFinding(Kind.REFUSED, name, fault) for name, fault in stock.not_imported(given)]
+    yield from missing or (ProjectFinding(Kind.REFUSED, spider.name, fault) for fault in stock.faults(given, spider))
     for name, instead in stock.without_effect(given):
         yield ProjectFinding(Kind.NO_EFFECT, name, instead)
     yield from _check_source(spider)

@@ -29,6 +29,7 @@ from harvester.items import ITEM, Batch, Record, Reject
 from harvester.items.receipts import SettlesRecords
 from harvester.jobs.start_lists import LOOK_S, Serving
 from harvester.pipelines.items import ItemsPipeline
+from harvester.project import fault_of_import
 from harvester.shutdown import RunEnding, end, fault_of, is_ending, pause
 from harvester.spiders.base import HarvesterSpider
 from harvester.stores import redis, servers
@@ -49,6 +50,8 @@ _REFUSED = {
     ),
 }
 """Setting -> the value that is refused, and why."""
+COMPONENT_LISTS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
+"""Settings whose keys name components."""
 _CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 _QUEUES = ("scrapy_redis.queue.PriorityQueue", "scrapy_redis.queue.SpiderPriorityQueue")
 _DUPEFILTERS = ("scrapy.dupefilters.BaseDupeFilter", "scrapy_redis.dupefilter.RFPDupeFilter")
@@ -80,16 +83,32 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
     """Makes the settings fit for the spider. Raises UsageError that names what cannot be used, and what to do."""
     given = settings.copy()
     spider.update_settings(given)
-    if found := list(faults(given, spider)):
+    found = [f"{name}: {fault}" for name, fault in not_imported(given)]
+    if found := found or list(faults(given, spider)):
         raise UsageError("\n".join(found))
     for name, instead in without_effect(given):
         logger.warning("%s is not used: %s", name, instead)
 
 
 def faults(given: BaseSettings, spider: type[Spider]) -> Iterator[str]:
-    """Yields what cannot be used, with what to do, of settings into which those of the spider went."""
+    """Yields what cannot be used, with what to do, of settings into which those of the spider went.
+
+    Each component of theirs can be imported.
+    """
     yield from _faults(given, spider)
     yield from _faults_of_class(spider)
+
+
+def not_imported(given: BaseSettings) -> Iterator[tuple[str, str]]:
+    """Yields the settings that name a component that cannot be imported, with what is wrong with it."""
+    for name in COMPONENT_LISTS:
+        for component, order in given.getdict(name).items():
+            try:
+                load_object(component)
+            except Exception as error:  # noqa: BLE001  whatever its module raises
+                if order is None and isinstance(error, (NameError, TypeError, ValueError)):
+                    continue  # so does Scrapy
+                yield name, f"{component!r} cannot be imported: {fault_of_import(error)}"
 
 
 def without_effect(given: BaseSettings) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from scrapy.settings import Settings
 
+from harvester.addon import Addon
 from tests.forking import Ran, run
 
 SHOP = """
@@ -121,3 +123,51 @@ def test_commands_of_the_project_leave_harvesters_crawl_as_it_is(project: Projec
     assert ran.returncode == 0, ran.stderr
     unknown = project.scrapy("crawl", "shopp")
     assert (unknown.returncode, "did you mean" in unknown.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("line", ["{'harvester.Adon': 500}", "{'harvestr.Addon': 500}"])
+def test_a_line_that_names_no_add_on_is_refused_by_all_programs(project: Project, line: str) -> None:
+    project.set(f"{SETTINGS}ADDONS = {line}\n")
+    for ran in (project.call("project", "check"), project.call("crawl", "shop"), project.scrapy("crawl", "shop")):
+        assert ran.returncode == 2, ran.stderr
+        assert "ADDONS" in ran.stderr
+        assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("ITEM_PIPELINES = {'shop.Kepe': 300}", "shop.Kepe"),
+        ("DOWNLOADER_MIDDLEWARES = {'shop.Kepe': 543}", "shop.Kepe"),
+        ("SPIDER_MIDDLEWARES = {'shopp.Keep': 543}", "shopp.Keep"),
+        ("EXTENSIONS = {'shop': 5}", "shop"),
+    ],
+)
+def test_a_component_that_cannot_be_imported_is_refused_by_check_and_by_crawl(
+    project: Project, setting: str, named: str
+) -> None:
+    project.set(f"{SETTINGS}{setting}\nADDONS = {{'harvester.Addon': 500}}\n")
+    checked, crawled = project.call("project", "check"), project.call("crawl", "shop")
+    assert (checked.returncode, crawled.returncode) == (2, 2), crawled.stderr
+    for said in (checked.stdout, crawled.stderr):
+        assert setting.partition(" ")[0] in said
+        assert repr(named) in said
+        assert "Traceback" not in said
+
+
+def test_a_component_that_is_off_need_not_exist_as_in_scrapy(project: Project) -> None:
+    project.set(f"{SETTINGS}DOWNLOADER_MIDDLEWARES = {{'shop.Gone': None}}\nADDONS = {{'harvester.Addon': 500}}\n")
+    assert project.call("project", "check").returncode == 0
+    settings = Settings({"DOWNLOADER_MIDDLEWARES": {"harvester.addon.Gone": None}})
+    Addon().update_settings(settings)
+    assert settings.getdict("DOWNLOADER_MIDDLEWARES") == {"harvester.addon.Gone": None}
+
+
+@pytest.mark.parametrize("value", ["['shop.Keep']", "'shop.Keep'"])
+def test_a_list_in_place_of_a_dict_is_refused_by_its_name(project: Project, value: str) -> None:
+    project.set(f"{SETTINGS}ADDONS = {{'harvester.Addon': 500}}\nITEM_PIPELINES = {value}\n")
+    ran = project.call("project", "check")
+    assert (ran.returncode, "ITEM_PIPELINES" in ran.stderr, "shop.Keep" in ran.stderr) == (2, True, True)
+    project.set(f"{SETTINGS}ADDONS = ['harvester.Addon']\n")
+    ran = project.call("crawl", "shop")
+    assert (ran.returncode, "ADDONS = ['harvester.Addon']" in ran.stderr) == (2, True)
