@@ -14,6 +14,7 @@ from scrapy import Spider
 from scrapy.settings import BaseSettings
 
 from harvester.addon import COMPONENTS
+from harvester.config import names
 from harvester.spiders import stock
 
 _CALLABLES = ("callback", "errback")
@@ -54,6 +55,8 @@ def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Proje
     yield from missing or (ProjectFinding(Kind.REFUSED, spider.name, fault) for fault in stock.faults(given, spider))
     for name, instead in stock.without_effect(given):
         yield ProjectFinding(Kind.NO_EFFECT, name, instead)
+    for name in sorted(names().intersection(given)):
+        yield ProjectFinding(Kind.NO_EFFECT, name, "no setting of Scrapy: set it in the environment or in .env.")
     yield from _check_source(spider)
 
 

@@ -50,7 +50,7 @@ _REFUSED = {
     ),
 }
 """Setting -> the value that is refused, and why."""
-COMPONENT_LISTS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
+_COMPONENTS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
 """Settings whose keys name components."""
 _CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
 _QUEUES = ("scrapy_redis.queue.PriorityQueue", "scrapy_redis.queue.SpiderPriorityQueue")
@@ -101,7 +101,7 @@ def faults(given: BaseSettings, spider: type[Spider]) -> Iterator[str]:
 
 def not_imported(given: BaseSettings) -> Iterator[tuple[str, str]]:
     """Yields the settings that name a component that cannot be imported, with what is wrong with it."""
-    for name in COMPONENT_LISTS:
+    for name in _COMPONENTS:
         for component, order in given.getdict(name).items():
             try:
                 load_object(component)

@@ -171,3 +171,11 @@ def test_a_list_in_place_of_a_dict_is_refused_by_its_name(project: Project, valu
     project.set(f"{SETTINGS}ADDONS = ['harvester.Addon']\n")
     ran = project.call("crawl", "shop")
     assert (ran.returncode, "ADDONS = ['harvester.Addon']" in ran.stderr) == (2, True)
+
+
+def test_a_variable_of_harvester_among_the_settings_is_told_by_check_and_by_crawl(project: Project) -> None:
+    project.set(f"{SETTINGS}ADDONS = {{'harvester.Addon': 500}}\nHARVESTER_ALLOW_PRIVATE_HOSTS = True\n")
+    checked = project.call("project", "check")
+    assert (checked.returncode, "  HARVESTER_ALLOW_PRIVATE_HOSTS: " in checked.stdout) == (0, True)
+    crawled = project.call("crawl", "shop")
+    assert (crawled.returncode, "HARVESTER_ALLOW_PRIVATE_HOSTS" in crawled.stderr) == (6, True)
