@@ -164,7 +164,8 @@ def _goes_on(stats: Stats) -> bool:
 
 
 def _more(stats: Stats, places: ResultPlaces, verdict: str) -> _Row | None:
-    if stats.get("harvester/frontier/duplicates") and not stats.get("harvester/frontier/leased"):
+    done_before = stats.get("harvester/frontier/duplicates") and not stats.get("harvester/frontier/leased")
+    if done_before and not stats.get("harvester/frontier/unserialisable"):
         return (
             "Nothing was left to do: all that was asked for was fetched before. To fetch it anew, type this first:",
             f"harvester frontier forget {places.spider} --all",
@@ -226,6 +227,8 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
         yield "requests left", f"{left:,}"
     if due := stats.get("harvester/next_due"):
         yield "next try", f"from {datetime.fromtimestamp(due, UTC):%Y-%m-%d %H:%M} UTC on"
+    if refused := stats.get("harvester/frontier/unserialisable"):
+        yield "requests refused", f"{refused:,} with what cannot be kept; `harvester project check` names it"
     if stats.get("harvester/seeds/rejected"):
         yield "seeds rejected", f"{stats['harvester/seeds/rejected']:,}"
     yield from _consent(stats)

@@ -186,13 +186,14 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     async def _close(self) -> None:
         self._watchdog.end()
         stats = self._crawler.stats
-        if stats.get_value("harvester/frontier/duplicates") and not stats.get_value("harvester/frontier/leased"):
+        refused = stats.get_value("harvester/frontier/unserialisable")
+        idle = not stats.get_value("harvester/frontier/leased")
+        if stats.get_value("harvester/frontier/duplicates") and idle and not refused:
             logger.info(
                 "Everything asked for was fetched before. To fetch it anew: harvester frontier forget %s --all --yes",
                 self.spider.name,
             )
-        idle = not stats.get_value("harvester/frontier/leased")
-        if idle:
+        if idle and not refused:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
         if self._client.shared or idle or self._crawler.settings.getbool("SCHEDULER_PERSIST"):
             self.spider.resumed = True  # type: ignore[attr-defined]  # so its counts are those of a part

@@ -25,7 +25,7 @@ from harvester.monitors.alerts import SendAlerts
 from harvester.monitors.history import history_of
 from harvester.monitors.judgement import Judgement
 from harvester.monitors.report import WriteReport
-from harvester.monitors.summary import RunSummary
+from harvester.monitors.summary import HostErrors, RunSummary
 from harvester.outcomes import Outcome, get_policy
 from harvester.shutdown import CAUSE, EXIT_CODE
 
@@ -66,6 +66,7 @@ ADVICE = {
     "policy_denied": "Its rules do not allow this: ask its operator, or leave it out.",
 }
 """What to do about each outcome by which a site refuses, or asks to be asked less."""
+PRIVATE_HOSTS = "HARVESTER_PRIVATE_HOSTS"
 
 
 class RunMonitor(Monitor):  # type: ignore[misc]
@@ -103,6 +104,11 @@ class FinishReasonMonitor(RunMonitor):
                 "Mend the cause (see the end of its log), then start it again with the same arguments: "
                 "it continues where it stopped."
             )
+        if refused := self.summary.refused:
+            self.fail(
+                f"{counted(refused, 'request')} had a callback or a value that cannot be kept, so what they lead "
+                "to is missing: `harvester project check` names them, and the log the first."
+            )
         dead = sum(self.summary.dead.values())
         given_up = f", but for {counted(dead, 'dead letter')} (`harvester frontier dead`)" if dead else ""
         self.note = f"All that was queued has been worked off{given_up}."
@@ -125,7 +131,13 @@ class RefusalMonitor(RunMonitor):
         for outcome, host, times, said in refusals:
             answer = f', and said: "{said}"' if said else ""
             sentences.append(f"{host} said no {counted(times, 'time')} ({outcome}){answer}.")
-        return sentences + list(dict.fromkeys(ADVICE[error.outcome] for error in refusals))
+        return sentences + list(dict.fromkeys(_advice(error) for error in refusals))
+
+
+def _advice(error: HostErrors) -> str:
+    if error.outcome == "policy_denied" and PRIVATE_HOSTS in error.said:  # nobody was asked
+        return f"If {error.host} is your own, set {PRIVATE_HOSTS}={error.host} in the environment or in .env."
+    return ADVICE[error.outcome]
 
 
 @monitors.name("Record count")

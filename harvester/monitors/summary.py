@@ -67,6 +67,8 @@ class RunSummary:
     """Label that no field was read from -> pages or rows that have it, the most frequent first."""
     dead: dict[str, int]
     """Outcome -> requests that the frontier has given up."""
+    refused: int
+    """Requests that could not be queued since the spider gave them what cannot be kept."""
     coverage: dict[str, dict[str, float]]
     """Kind -> field -> share (0 to 1) of the stored records that had it."""
     job_records: int | None
@@ -103,6 +105,7 @@ class RunSummary:
             in_doubt=[mask(parcel) for parcel in stats.get("harvester/counties/stored_in_doubt", [])],
             unread_labels=unread_labels(stats),
             dead=_counts(stats, "harvester/frontier/dead/"),
+            refused=int(stats.get("harvester/frontier/unserialisable", 0)),
             coverage=_coverage(stats, _counts(stats, "harvester/records/stored/")),
             job_records=stats.get("harvester/job_records"),
             items=items,

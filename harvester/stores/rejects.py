@@ -89,7 +89,8 @@ class Rejects(Segments):
         if stat not in self._named:
             self._named |= {stat}
             why, of = (shown(mask(text), MOST_SHOWN) for text in (reject.reason, reject.key or reject.url))
-            logger.warning("%s a %s: %s (%s). Its like go to %s", event.capitalize(), reject.kind, why, of, self.folder)
+            what = f"{event} {'an' if reject.kind.startswith(tuple('aeiou')) else 'a'} {reject.kind}".capitalize()
+            logger.warning("%s: %s (%s). Its like go to %s", what, why, of, self.folder)
 
 
 def slug(reject: Reject) -> str:

@@ -134,6 +134,7 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
         "harvester/next_due": 1_800_000_000.5,
         "harvester/items/county/failed": 4,
         "harvester/seeds/rejected": 1,
+        "harvester/frontier/unserialisable": 6,
         "harvester/consent/stubbed": 5,
         "harvester/consent/dropped/post": 7,
         "harvester/consent/purged/like": 1,
@@ -155,6 +156,7 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
     assert found["accounts"] == "1,204 of 5,310 (posts collected: 1,204, profile collected: 189)"
     assert found["counties"] == "200 of 224"
     assert found["seeds rejected"] == "1"
+    assert found["requests refused"].startswith("6 ")
     assert found["opted out"] == "5 profiles reduced to a stub; 7 posts dropped; 1 like purged"
     assert found["posts rejected"] == "3: 2 bad uri, 1 no cid"
     assert found["images failed"] == "4: 3 too large, 1 not found"

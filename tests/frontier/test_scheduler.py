@@ -293,6 +293,18 @@ async def test_in_a_worker_a_request_that_cannot_be_kept_costs_only_itself(
     assert worker.stats["harvester/frontier/unserialisable"] == 2
 
 
+async def test_a_worker_whose_requests_were_refused_does_not_say_that_all_was_fetched(
+    frontier: Frontier, tmp_path: Path, redis_url: str
+) -> None:
+    advice = f"harvester frontier forget {frontier.spider} --all"
+    async with Page() as site:
+        await crawl(tmp_path, frontier.spider, site.url, "/fine", HARVESTER_WORKER=1)
+        again = await crawl(tmp_path, frontier.spider, site.url, "/fine", HARVESTER_WORKER=1)
+        refused = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/lambda", HARVESTER_WORKER=1)
+    assert refused.stats["harvester/frontier/unserialisable"] == 1
+    assert (advice in again.log, advice in refused.log) == (True, False)
+
+
 class Held(Page):
     """Answers `/busy` only when all others are in the frontier, and those that came after it only when they are let."""
 

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from spidermon import MonitorRunner, MonitorSuite
 
+from harvester.config import Config
 from harvester.dashboard.live import LiveView
+from harvester.download.addresses import refuse_private
 from harvester.monitors.history import Earlier, RunHistory
 from harvester.monitors.judgement import Judged, Judgement
 from harvester.monitors.suites import RunMonitors, is_repeated
@@ -182,6 +184,25 @@ def test_refusals_fail_and_name_host_words_and_advice() -> None:
     assert 'a.test said no 4 times (challenge), and said: "HTTP 403 with a challenge page".' in message
     assert message.count("HARVESTER_REQUESTS_PER_SECOND") == 1
     assert "Refusals" not in failures(stats | {"harvester/outcomes/challenge": 5})
+
+
+def test_a_host_of_this_machine_is_told_by_which_variable_it_is_permitted() -> None:
+    stats = harvest(0) | {
+        "harvester/outcomes/policy_denied": 6,
+        "harvester/errors/policy_denied/127.0.0.1:8765": 6,
+        "harvester/said/policy_denied/127.0.0.1:8765": str(refuse_private("http://127.0.0.1:8765/", Config(allow_private_hosts=False))),
+    }
+    message = failures(stats)["Refusals"]
+    assert "HARVESTER_PRIVATE_HOSTS=127.0.0.1:8765" in message
+    assert "operator" not in message
+    stats["harvester/said/policy_denied/127.0.0.1:8765"] = "robots.txt forbids it"
+    assert "operator" in failures(stats)["Refusals"]
+
+
+def test_requests_that_could_not_be_kept_fail_a_run_that_finished() -> None:
+    stats = harvest(100) | {"harvester/frontier/unserialisable": 6}
+    assert failures(stats)["Finish reason"].startswith("6 requests")
+    assert not failures(harvest(100))
 
 
 def test_a_run_given_up_over_rate_limits_names_the_host() -> None:
