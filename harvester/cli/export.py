@@ -90,6 +90,8 @@ def export_command(
     """Write all stored records of a kind into one file, or a table of PostgreSQL, while crawls may go on."""
     from pymongo.errors import PyMongoError
 
+    from harvester.dashboard.panel import records_listed
+    from harvester.formatting import counted
     from harvester.project import spider_loader
     from harvester.stores import export
     from harvester.stores.mongodb import connect_sync, unavailable
@@ -120,6 +122,6 @@ def export_command(
         finally:
             database.client.close()
     place = f"{postgres.schema}.{of.COLLECTION} of {postgres.place}" if postgres and of else Path(to)
-    print(f"{number:,} {of.PLURAL if of else 'edges'} in {place}")
+    print(f"{records_listed({of.KIND: number}) if of else counted(number, 'edge')} in {place}")
     if postgres:
         say_rejected(postgres)

@@ -152,7 +152,11 @@ def _left(progress: Progress, pace: CrawlPace) -> list[str]:
 
 def records_listed(records: Mapping[str, int]) -> str:
     """80,200 follows, 1 post."""
-    return ", ".join(counted(count, kind, plural_of_records(kind)) for kind, count in records.items())
+    return ", ".join(counted(count, _one_of(kind), plural_of_records(kind)) for kind, count in records.items())
+
+
+def _one_of(kind: str) -> str:
+    return "item" if plural_of_records(kind) == "items" else kind  # of a spider's items the kind is the spider's name
 
 
 def plural_of_records(kind: str) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from scrapy import Spider
 from scrapy.settings import BaseSettings
 
-from harvester.addon import COMPONENTS
+from harvester.addon import COMPONENTS, REPLACED
 from harvester.config import names
 from harvester.spiders import stock
 
@@ -61,9 +61,13 @@ def check_spider(settings: BaseSettings, spider: type[Spider]) -> Iterator[Proje
 
 
 def added(settings: BaseSettings) -> dict[str, list[str]]:
-    """Returns a project's own components by the name of their setting."""
-    given = {name: settings.getdict(name).items() for name in COMPONENTS}
-    own = {name: [str(each) for each, order in components if order is not None] for name, components in given.items()}
+    """Returns a project's own components by the name of their setting, without those that harvester replaces."""
+    own = {
+        name: [
+            str(each) for each, order in settings.getdict(name).items() if order is not None and each not in replaced
+        ]
+        for name, replaced in ((name, REPLACED.get(name, {})) for name in COMPONENTS)
+    }
     return {name: components for name, components in own.items() if components}
 
 

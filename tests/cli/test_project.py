@@ -91,6 +91,13 @@ def test_what_stands_beside_harvester_and_what_no_other_process_can_have_is_name
     assert {path.name for path in project.folder.iterdir()} == {"scrapy.cfg", "shop.py", "settings.py", "__pycache__"}
 
 
+def test_what_harvester_replaces_is_not_said_to_stand_beside_it(project: Project) -> None:
+    replaced = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+    project.set(f"{SETTINGS}ADDONS = {{'harvester.Addon': 500}}\nDOWNLOADER_MIDDLEWARES = {{'{replaced}': 543}}\n")
+    ran = project.call("project", "check")
+    assert (ran.returncode, "DOWNLOADER_MIDDLEWARES" in ran.stdout, "shop.Keep" in ran.stdout) == (0, False, True)
+
+
 def test_what_cannot_hold_beside_harvester_is_refused_by_name(project: Project) -> None:
     project.set(f"{SETTINGS}SCHEDULER = 'scrapy_redis.scheduler.Scheduler'\nSCHEDULER_SERIALIZER = 'pickle'\n")
     project.call("project", "add")

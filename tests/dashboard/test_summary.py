@@ -11,6 +11,7 @@ from rich.console import Console
 
 import harvester.items.bluesky  # noqa: F401  the kinds of records that the stats speak of
 from harvester.config import Config, load_config
+from harvester.dashboard.panel import records_listed
 from harvester.dashboard.summary import (
     ENDINGS,
     JUDGED,
@@ -22,6 +23,7 @@ from harvester.dashboard.summary import (
     summarise,
 )
 from harvester.exceptions import ServiceError, SessionError, StateGone, StorageError, UsageError
+from harvester.items.other import item_type
 from harvester.masking import mask
 from harvester.shutdown import CAUSE, ENDED_BY, EXIT_CODE
 from tests.dashboard.test_progress import STATS
@@ -330,3 +332,8 @@ def test_what_opens_the_database_is_there() -> None:
     assert callable(load_config)
     assert OPENED_BY.endswith("(harvester.config.load_config())")
     assert "harvester db" in rows(summarise({}, PLACES, COMMAND))["elsewhere"]
+
+
+def test_an_item_of_a_spider_is_called_an_item_also_when_there_is_one() -> None:
+    kind = item_type("shelf").KIND
+    assert (records_listed({kind: 1}), records_listed({kind: 2})) == ("1 item", "2 items")

@@ -200,7 +200,7 @@ def test_records_are_rows_of_postgresql_with_their_types(
         [{"_id": "a", "price": 2, **of}, {"_id": "b", "price": 2.5, **of}, {"_id": "c", "name": "a\0b", **of}]
     )
     mongodb["posts"].update_one({"like_count": 7}, {"$set": {"created_at": DatetimeMS(-(10**14))}})
-    for kind, said in (("posts", f"{NUMBER:,} posts"), ("sale", "1 sales"), ("things", "2 items")):
+    for kind, said in (("posts", f"{NUMBER:,} posts"), ("sale", "1 sale"), ("things", "2 items")):
         ran = export(kind, "--to", postgres_address, "--schema", schema)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.startswith(f"{said} in {schema}."), ran.stdout

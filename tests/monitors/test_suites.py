@@ -187,10 +187,11 @@ def test_refusals_fail_and_name_host_words_and_advice() -> None:
 
 
 def test_a_host_of_this_machine_is_told_by_which_variable_it_is_permitted() -> None:
+    said = str(refuse_private("http://127.0.0.1:8765/", Config(allow_private_hosts=False)))
     stats = harvest(0) | {
         "harvester/outcomes/policy_denied": 6,
         "harvester/errors/policy_denied/127.0.0.1:8765": 6,
-        "harvester/said/policy_denied/127.0.0.1:8765": str(refuse_private("http://127.0.0.1:8765/", Config(allow_private_hosts=False))),
+        "harvester/said/policy_denied/127.0.0.1:8765": said,
     }
     message = failures(stats)["Refusals"]
     assert "HARVESTER_PRIVATE_HOSTS=127.0.0.1:8765" in message
