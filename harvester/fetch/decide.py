@@ -21,7 +21,7 @@ class Advice(StrEnum):
     """There is no next attempt: it would come to the same."""
 
 
-class EndedAttempt(NamedTuple):
+class AttemptResult(NamedTuple):
     """An attempt of which the outcome is known."""
 
     outcome: Outcome
@@ -51,7 +51,7 @@ def strongest(advices: Collection[Advice]) -> Advice | None:
     return next((advice for advice in (Advice.NONE, Advice.FREE, Advice.COUNTED) if advice in advices), None)
 
 
-def decide(attempt: EndedAttempt, policy: Policy, advices: Collection[Advice] = ()) -> Retry | None:
+def decide(attempt: AttemptResult, policy: Policy, advices: Collection[Advice] = ()) -> Retry | None:
     """Returns the retry that follows, or None when the outcome of the attempt is that of the request.
 
     Advice comes before the numbers of the policy and of the project, and before `dont_retry`.
@@ -64,7 +64,7 @@ def decide(attempt: EndedAttempt, policy: Policy, advices: Collection[Advice] = 
     return Retry(is_counted, min(policy.backoff_s * 2**doublings, policy.most_backoff_s))
 
 
-def _is_last(attempt: EndedAttempt, policy: Policy) -> bool:
+def _is_last(attempt: AttemptResult, policy: Policy) -> bool:
     if attempt.max_retries is not None:
         return attempt.retried >= attempt.max_retries
     retries = policy.retries

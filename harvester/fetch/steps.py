@@ -32,7 +32,7 @@ class Judge(Protocol):
         """Returns the advice for the next attempt, None without any. `response`: None when there was no answer."""
 
 
-class Steps:
+class JudgingSteps:
     """The steps of one crawl that judge."""
 
     def __init__(self) -> None:
@@ -57,6 +57,6 @@ class Steps:
         return advices
 
 
-def get_steps(crawler: Crawler) -> Steps:
+def get_steps(crawler: Crawler) -> JudgingSteps:
     """Returns the steps of the crawl."""
-    return get_component(crawler, Steps)
+    return get_component(crawler, JudgingSteps)

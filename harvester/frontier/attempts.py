@@ -20,7 +20,7 @@ from harvester.components import get_component
 from harvester.download.addresses import host_of
 from harvester.download.local_health import waits_out_faults
 from harvester.exceptions import LocalFault, NotStoredError
-from harvester.fetch.decide import Advice, EndedAttempt, decide, strongest
+from harvester.fetch.decide import Advice, AttemptResult, decide, strongest
 from harvester.fetch.steps import get_steps
 from harvester.frontier.retries import NEVER, ProjectRetries
 from harvester.meta import (
@@ -203,7 +203,7 @@ class Attempts:
 
         `bound`: the retries that the project's settings allow, where they say so.
         """
-        attempt = EndedAttempt(
+        attempt = AttemptResult(
             verdict.outcome,
             tries=request.meta.get(ATTEMPTS, 0) + 1,
             retried=request.meta.get("retry_times", 0),

@@ -4,7 +4,7 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from harvester.fetch.decide import Advice, EndedAttempt, Retry, decide
+from harvester.fetch.decide import Advice, AttemptResult, Retry, decide
 from harvester.outcomes import POLICIES, Outcome
 
 TRIES = range(1, 16)
@@ -17,7 +17,7 @@ def test_each_combination_is_decided_by_the_strongest_advice_and_else_by_the_num
     for tries, advices, dont_retry, max_retries, answered in product(
         TRIES, ADVICES, (False, True), (None, 0, 2), (False, True)
     ):
-        attempt = EndedAttempt(outcome, tries, tries - 1, max_retries, answered, dont_retry)
+        attempt = AttemptResult(outcome, tries, tries - 1, max_retries, answered, dont_retry)
         decision = decide(attempt, policy, advices)
         if Advice.NONE in advices:
             expected = False
@@ -52,4 +52,4 @@ def test_each_combination_is_decided_by_the_strongest_advice_and_else_by_the_num
 def test_the_backoff_doubles_with_each_counted_try(
     outcome: Outcome, tries: int, advices: list[Advice], decision: Retry | None
 ) -> None:
-    assert decide(EndedAttempt(outcome, tries), POLICIES[outcome], advices) == decision
+    assert decide(AttemptResult(outcome, tries), POLICIES[outcome], advices) == decision
