@@ -1,1 +1,2 @@
-"""Reads property records: pure functions, bytes in, records out. `table` is what platforms that publish rows share."""
+"""Reads property records: pure functions, bytes in, records out. `table` holds the code that all platforms with rows
+share."""

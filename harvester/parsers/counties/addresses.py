@@ -1,6 +1,6 @@
-"""Takes addresses apart, with the package usaddress (the extra `addresses`). Without it they stay as they are shown.
+"""Splits addresses into parts with the package usaddress (the extra `addresses`). Without it they stay as shown.
 
-`AddressQuery` is for searches that know each street by one spelling only.
+`AddressQuery` serves searches that know each street by one spelling only.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from harvester.parsers.counties.names import is_notice
 
 STREET = "Street Address"
-"""What usaddress calls an address that has a street; of others it makes no parts that mean something."""
+"""The kind that usaddress gives an address with a street. Its parts of other kinds are not usable."""
 _SUFFIXES = {
     word: words.split()[0]
     for words in (
@@ -39,7 +39,7 @@ _SUFFIXES = {
     )
     for word in words.split()
 }
-"""How a street's kind is written -> how it is compared."""
+"""A spelling of a street's kind -> the spelling used in comparisons."""
 _words = re.compile(r"[\w'&/-]+").findall
 
 
@@ -47,7 +47,7 @@ _is_code = re.compile(r"(?:\d{1,3}|[A-Z]\d?)\s*[-:]\s+(?=[A-Z]{3})", re.IGNORECA
 
 
 def is_code(address: str) -> bool:
-    """Tells a code with its meaning, `6 - NEIGHBORHOOD OR SPOT`, which some sites call a location."""
+    """Returns True for a code with its meaning, `6 - NEIGHBORHOOD OR SPOT`, which some sites show as the location."""
     return _is_code(address) is not None
 
 
@@ -62,9 +62,9 @@ _is_unassigned = re.compile(
 
 
 def why_no_place(address: str) -> str:
-    """Why what stands beside the label of a property's address is none; empty: it is one.
+    """Returns the reason why the value of an address label is not the address of a property; empty if it is one.
 
-    `RR 2 BOX 15` is where a farm is, and `PO BOX 15` where somebody takes his mail.
+    `RR 2 BOX 15` is the place of a farm. `PO BOX 15` is only where somebody receives mail.
     """
     if _is_place_only(address):
         return "it names no street"
@@ -76,41 +76,42 @@ def why_no_place(address: str) -> str:
 
 
 def as_box(number: str) -> str:
-    """A post office box as one writes it."""
+    """Returns a post office box in its usual spelling."""
     return f"PO BOX {number}" if number.isdecimal() else number
 
 
 def ends_with_place(address: str, place: str) -> bool:
-    """Whether an address ends with the ZIP code of a place, or with its last word when it has none."""
+    """Returns True if an address ends with the ZIP code of a place, or with its last word if it has no ZIP code."""
     words, last = _words(address.upper()), _words(place.upper())
     code = next((word[:5] for word in last if word[:5].isdecimal()), "")
     return bool(words and last) and (words[-1][:5] == code if code else words[-len(last) :] == last)
 
 
 class AddressQuery(NamedTuple):
-    """An address that is looked for."""
+    """An address to search for."""
 
     asked: str
-    """House number and name of the street, without its kind: where one writes RD another writes ROAD."""
+    """The house number and the street name without the street's kind, because sites differ in spelling: RD, ROAD."""
     words: tuple[str, ...]
-    """All of it, kinds as they are compared."""
+    """All words of the address, with the street's kind in the spelling used in comparisons."""
 
     @classmethod
     def of(cls, address: str) -> "AddressQuery":
-        """What follows a comma - town, state - is not looked for."""
+        """Builds the query from an address. The text after a comma (town, state) is left out."""
         given = _words(address.partition(",")[0].upper())
         kinds = [at for at, word in enumerate(given) if word in _SUFFIXES and at and not given[at - 1].isdecimal()]
         return cls(" ".join(given[: kinds[-1]] if kinds else given), tuple(_SUFFIXES.get(word, word) for word in given))
 
     def matches(self, addresses: list[str]) -> list[bool]:
-        """Which of them are it: those with the kind of street that was given; if there is none, those with any."""
+        """Returns which addresses match: those with the given kind of street, or with any kind if no address has that
+        one."""
         found = [_words(address.upper()) for address in addresses]
         exact = [_begins([_SUFFIXES.get(word, word) for word in words], self.words) for words in found]
         return exact if any(exact) else [_begins(words, self.asked.split()) for words in found]
 
 
 def _begins(words: list[str], with_these: "list[str] | tuple[str, ...]") -> bool:
-    """Whether the words stand there one behind the other; a house number is the first."""
+    """Returns True if the words occur in sequence. A house number must be the first word."""
     number = len(with_these)
     if not number:
         return False
@@ -119,7 +120,7 @@ def _begins(words: list[str], with_these: "list[str] | tuple[str, ...]") -> bool
 
 
 def parts_of(address: str) -> dict[str, str]:
-    """Its parts by the names of usaddress: AddressNumber, StreetName, OccupancyIdentifier. Empty: it is not clear."""
+    """Returns the parts by their names in usaddress: AddressNumber, StreetName, OccupancyIdentifier. Empty if unclear."""
     package = _usaddress()
     if package is None:
         return {}

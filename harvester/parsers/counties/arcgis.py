@@ -1,4 +1,4 @@
-"""Reads what ArcGIS servers say of a layer and of its rows: https://developers.arcgis.com/rest/services-reference/."""
+"""Reads layers and rows of ArcGIS servers: https://developers.arcgis.com/rest/services-reference/."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -16,7 +16,7 @@ from harvester.parsers.counties.encoding import read_json
 from harvester.parsers.counties.table import Layout, PageRows, checked_count
 
 USUAL_ROWS = 1000
-"""That servers before 10.1 give at once, which do not say how many."""
+"""Maximum number of rows in a response of servers before 10.1, which do not report their limit."""
 _DATES = frozenset({"esriFieldTypeDate"})
 _NUMBERS = frozenset(
     {
@@ -32,15 +32,15 @@ _OBJECT_ID = "esriFieldTypeOID"
 
 
 class Layer(NamedTuple):
-    """What a layer says of itself."""
+    """The description of a layer."""
 
     columns: tuple[CountyColumn, ...]
     object_id: str
-    """The column that numbers its rows."""
+    """The column that numbers the rows of the layer."""
     most_rows: int
-    """The most that it gives at once."""
+    """Maximum number of rows in one response."""
     by_offset: bool
-    """Whether rows can be asked for by their place."""
+    """True if the server supports requests for rows by offset."""
 
 
 class _Field(Struct):
@@ -102,7 +102,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def parse_layer(body: bytes) -> Layer:
-    """Raises ParseError when it is no layer, or one that cannot be queried."""
+    """Reads the description of a layer. Raises ParseError when the body has none, or the layer cannot be queried."""
     try:
         said = read_json(_layer, body)
     except _UNREADABLE as error:
@@ -120,7 +120,7 @@ def parse_layer(body: bytes) -> Layer:
 
 
 def parse_count(body: bytes) -> int | None:
-    """How many rows there are; None of servers that list the rows' object ids instead. Raises ParseError."""
+    """Returns the number of rows, or None when the server lists the object ids of the rows instead. Raises ParseError."""
     try:
         said = read_json(_count, body)
     except _UNREADABLE as error:
@@ -131,7 +131,7 @@ def parse_count(body: bytes) -> int | None:
 
 
 def parse_ids(body: bytes) -> tuple[list[int], bool]:
-    """The numbers of rows in their order, and whether there are more of them. Raises ParseError."""
+    """Returns the object ids in their order, and True if there are more. Raises ParseError."""
     try:
         said = read_json(_ids, body)
     except _UNREADABLE as error:
@@ -140,9 +140,10 @@ def parse_ids(body: bytes) -> tuple[list[int], bool]:
 
 
 def parse_page(body: bytes, source: Source, provenance: Provenance) -> PageRows:
-    """The records of a page of rows. Raises ParseError when it is none, or has no column of the parcel's number.
+    """Reads the records of a page of rows. Raises ParseError when it is not a page, or has no column with the parcel's
+    number.
 
-    `raw` of a record is a page of its one row.
+    `raw` of a record is a page with its single row.
     """
     try:
         said = read_json(_page, body)
@@ -166,7 +167,7 @@ def parse_page(body: bytes, source: Source, provenance: Provenance) -> PageRows:
 
 
 def cannot_page(body: bytes) -> bool:
-    """Whether the answer is a refusal because rows cannot be asked for by their place, whatever the layer says."""
+    """Returns True if the server refuses requests by offset, even if its layer declares support."""
     try:
         error = read_json(_refusal, body).error
     except _UNREADABLE:
@@ -176,7 +177,7 @@ def cannot_page(body: bytes) -> bool:
 
 
 def _columns(fields: "list[_Field] | tuple[()]", row: Mapping[str, Any]) -> list[CountyColumn]:
-    """Of a page: those that it describes, and those of its first row."""
+    """Returns the columns that the page describes, followed by the undescribed columns of its first row."""
     described = list(map(_column, fields))
     known = {column.name for column in described}
     return described + [CountyColumn(name) for name in row if name not in known]

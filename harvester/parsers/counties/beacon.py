@@ -1,7 +1,7 @@
-"""Reads pages of Schneider Beacon and qPublic: where a site has its reports of parcels, and such a report.
+"""Reads Schneider Beacon and qPublic: the address of a site's parcel reports, and the reports themselves.
 
-A report has modules, each with a title: labels beside their values, tables, links to files. Which, and what they are
-called, differs from county to county, and so do the numbers in their ids: only the words in them are looked at.
+A report has modules, each with a title: labels beside their values, tables, links to files. The modules and their
+titles differ between counties, and so do the numbers in element ids: the parser reads only the words in ids.
 """
 
 import json
@@ -21,38 +21,39 @@ from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, S
 from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 KEY = "{0}"
-"""Stands in the address of reports for a parcel's number."""
+"""The placeholder for a parcel's number in the address of reports."""
 REPORT = 4
-"""The type of pages that are reports."""
+"""The page type of reports."""
 NOTE = "important-note"
-"""Class of what is said about a value beside it."""
+"""The CSS class of a note beside a value."""
 TAX_YEAR, VALUES = "Tax Year", "Values"
-"""Columns of a table that has its years above: the year, and what stands there in full, `2025 Working Values`."""
+"""Columns of a table that has its years in the header: the year, and the full header, `2025 Working Values`."""
 _config = re.compile(rb"\bmapConfig\s*=\s*(?=\{)").search
 _is_tool = re.compile(r"radius|in area|area sales|\bmap\b|sketch|photo", re.IGNORECASE).search
-"""Titles of modules that say nothing of the parcel."""
+"""Titles of modules without facts about the parcel."""
 _is_read = re.compile(
     r"sale|transfer|conveyance|valu|assess|apprais|market|\btax(?:es)?\b|payment|bill", re.IGNORECASE
 ).search
-"""Titles of modules whose rows become records, so that their cells must be sure."""
+"""Titles of modules whose rows become records, so that their cells must match the header."""
 _is_file = re.compile(r"_hlk(?:Name|WebLink)$").search
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _has_letter = re.compile(r"[^\W\d_]").search
 _basis = re.compile(r".*\btotal\b.*(\((?:appraised|assessed) \d+%\))", re.IGNORECASE).fullmatch
 _report_of = re.compile(r".*\breport:\s*(\S.*)", re.IGNORECASE | re.DOTALL).fullmatch
 _note = re.compile(r"\s*\(note:[^)]*\)|^\*.*\b(?:not|only)\b.*", re.IGNORECASE).sub
-"""What is said about a value, in brackets or behind an asterisk."""
+"""A note about a value, in brackets or after an asterisk."""
 _none_found = re.compile(
     r"no results match your search criteria"
     r"|no data available for the following modules:(?:[^.]{0,1000},)?\s*"
     r"(?:(?:parcel|property|general) )?(?:summary|information)\s*(?:[.,]|$)",
     re.IGNORECASE,
 ).search
-"""What is said where there is no parcel: only that a module which each parcel has is empty tells it from others."""
+"""The message of a report without a parcel. Only an empty module that every parcel has distinguishes it from others."""
 
 
 def read_template(body: bytes, url: str) -> str:
-    """Address of the reports of a site, by any of its pages; KEY stands in it for a parcel. Raises ParseError."""
+    """Returns the address of a site's reports, read from any page of the site; KEY is in the place of the parcel's
+    number. Raises ParseError."""
     body = as_utf8(body)
     found = _config(body)
     try:
@@ -76,9 +77,9 @@ def read_template(body: bytes, url: str) -> str:
 
 
 def read_report(body: bytes, key: str, url: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """What the report of a parcel says; None when it says that there is none. Raises ParseError.
+    """Reads the report of a parcel. Returns None when the site reports no such parcel. Raises ParseError.
 
-    `key`: the parcel's number that was asked for; empty: whichever the report shows.
+    `key`: the number of the requested parcel; empty: the report may show any parcel.
     """
     page = read_page(body)
     sections = [section for title, content in _modules(page) for section in _sections(content, title, url)]
@@ -100,14 +101,14 @@ def read_report(body: bytes, key: str, url: str, here: Synonyms = NONE) -> Parce
 
 
 def _numbers(section: Section, here: Synonyms) -> list[tuple[int, str, str]]:
-    """Of a parcel: how likely each is the number that it goes by, its label, and the number."""
+    """Returns the possible numbers of the parcel, each with its rank (the lowest is best) and its label."""
     plain = [(here.plain(label.replace(".", " "), section.title), label, lines) for label, lines in section.pairs]
     known = labels.OTHER_IDS
     return [(known.index(name), label, lines[0]) for name, label, lines in plain if lines and name in known]
 
 
 def _modules(page: HtmlElement) -> Iterator[tuple[str, HtmlElement]]:
-    """Each with its title."""
+    """Yields the modules, each with its title."""
     title = ""
     for element in page.iter("header", "div"):
         if has_class(element, "module-header"):
@@ -117,7 +118,8 @@ def _modules(page: HtmlElement) -> Iterator[tuple[str, HtmlElement]]:
 
 
 def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
-    """Of a module: owners, labels with their values, links to files, and a section for each of its tables."""
+    """Yields the sections of a module: one for owners, labels with their values and links to files, and one for each
+    table."""
     first, tables = Section(title), []
     blocks = [first.pairs]
     for table in content.iter("table"):
@@ -140,9 +142,10 @@ def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
 
 
 def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElement]) -> None:
-    """Labels that come again begin what is said of another building: it has a block of its own, which stays together.
+    """Adds labels with their values. A repeated label starts the block of another building, which becomes its own
+    section.
 
-    A blank label goes on with the lines of the one before.
+    A blank label continues the lines of the label before.
     """
     if any(is_name(each.get("id") or "") for cell in row for each in cell.iter()):
         return
@@ -160,7 +163,8 @@ def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElem
 
 
 def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
-    """Labels above it, if it has any, and its rows. Those around other tables only hold these; lone cells are notes."""
+    """Returns the labels above a table, if it has any, and its rows. Skips rows that only wrap other tables, and notes
+    (lone cells)."""
     header: list[str] = []
     rows: list[HtmlElement] = []
     for row in table.iter("tr"):
@@ -174,9 +178,9 @@ def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
 
 
 def _is_header(row: HtmlElement) -> bool:
-    """True for a row of labels above columns; a column without a label may have another kind of cell.
+    """Returns True for a row of labels above columns; a column without a label may have another kind of cell.
 
-    Below the head of a table only those on the left may.
+    Below the head of a table only the leftmost cells may lack a label.
     """
     is_head = next(row.iterancestors("thead"), None) is not None
     first = next((at for at, each in enumerate(row) if each.tag == "th"), len(row))
@@ -186,7 +190,7 @@ def _is_header(row: HtmlElement) -> bool:
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
-    """A table as rows with labels above, also where its years stand above."""
+    """Returns a table as rows with labels above. A table with years in its header is transposed."""
     bad = next((row for row in rows if len(row) != len(header)), None)
     if bad and _is_read(title):
         raise ParseError(f"a row of {title} has {len(bad)} cells, and its header {len(header)}")
@@ -203,7 +207,7 @@ def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
 
 
 def _on_basis(names: Sequence[str]) -> list[str]:
-    """Parts of `Total Value (Appraised 100%)` stand above it, on its basis. A name that comes again is numbered."""
+    """Appends the basis of `Total Value (Appraised 100%)` to the names of its parts above. Numbers repeated names."""
     found: list[str] = []
     begun = 0
     for name in names:

@@ -1,7 +1,7 @@
-"""Reads who owns a parcel out of a module of a Beacon or qPublic report.
+"""Reads who owns a parcel from a module of a Beacon or qPublic report.
 
-Counties show it in five ways: labels beside names, names and addresses that only the words of their ids tell, all
-owners in one element with the kind of ownership behind each, a table, and plain lines.
+Counties show it in five ways: labels beside names; names and addresses that only words in their ids identify; all
+owners in one element, each followed by the kind of ownership; a table; plain lines.
 """
 
 import re
@@ -18,23 +18,23 @@ from harvester.parsers.counties.pages import label_of as text_of_label
 from harvester.parsers.counties.sections import Section
 
 OWNER, ADDRESS = "OwnerName", "OwnerAddress"
-"""What ids call an owner's name and address, where the page shows no label."""
+"""Labels for an owner's name and address that have only an id and no label on the page."""
 LINES = "Owner"
-"""The label of lines that have none, below the title of a module about owners."""
+"""The label for unlabelled lines below the title of a module about owners."""
 _is_of_owners = re.compile(
     r"(?:current |primary |property )?owner(?:ship|s|\(s\))?(?: (?:information|info|details?|names?))?"
     r"(?: (?:and|&) address(?:es)?)?(?:\s*[-(].*)?",
     re.IGNORECASE,
 ).fullmatch
-"""Titles of modules that say who owns the parcel, and nothing else."""
+"""Titles of modules that show only who owns the parcel."""
 names_owners = re.compile("owner|summary|parcel|property", re.IGNORECASE).search
-"""Titles of modules in which ids tell the owners."""
+"""Titles of modules whose ids identify owners."""
 is_name = re.compile(r"(?:Owner|Deed)Name\d?(?:_|$)|PrimaryOwner(?:Label|Name)(?:_|$)").search
 _is_address = re.compile(r"(?:(?:Owner|Deed)?Address\d?|CitySt(?:ate)?Zip|Mailing)(?:_lblSuppressed)?$").search
 _other_owner = re.compile("Multiowner|OwnerMultiple|JanuaryOwner").search
 _is_of_all = re.compile("OtherNames$").search
 _is_of_others = re.compile("tax|mail|contract|bill", re.IGNORECASE).search
-"""Headings above names that are no owners'."""
+"""Headings above names that do not belong to owners."""
 _is_of_mail = re.compile("tax|mail|bill", re.IGNORECASE).search
 _kind_behind = re.compile(
     r"[\s\xa0]{2,}(?:fee|lessee|lessor|sub-?lessee|owner|life|trustee|tenants?|joint|remainder|leasehold|vendee|vendor"
@@ -45,9 +45,9 @@ _is_tool = re.compile(r"^(?:show|hide|view|click|print|search)\b", re.IGNORECASE
 
 
 def add_owners(content: HtmlElement, section: Section) -> None:
-    """Adds what a module says of owners to its first section, which has the labels of the module already.
+    """Adds the owners of a module to its first section, which has the labels of the module already.
 
-    Raises ParseError when the module is about owners, and shows them in none of the known ways.
+    Raises ParseError when the module is about owners, but shows them in an unknown way.
     """
     _add_by_ids(content, section)
     if not _is_of_owners(section.title) or _has_owner(section) or _add_table(content, section):
@@ -67,9 +67,10 @@ def _has_owner(section: Section) -> bool:
 
 
 def _add_by_ids(content: HtmlElement, section: Section) -> None:
-    """Adds names and addresses that only their ids tell, below headings or none: an address is that of the name before.
+    """Adds names and addresses that only their ids identify. An address belongs to the name before it.
 
-    An address below a heading `Mailing Address` is taken first; one of who gets the bill where none is an owner's.
+    An address below a heading `Mailing Address` is preferred. The address of a bill's recipient is the mailing address
+    if the owner has no other.
     """
     said: dict[str, list[str]] = {}
     heading = role = last = mail = ""
@@ -113,7 +114,7 @@ def _add_by_ids(content: HtmlElement, section: Section) -> None:
 
 
 def _without_kinds(element: HtmlElement) -> Iterator[str]:
-    """Yields names without the kind of owner behind them; another text behind a name belongs to it."""
+    """Yields names without the kind of ownership after them; other text after a name belongs to it."""
     headings = {text_of(each) for each in element.iter("strong", "b")}
     for line in lines_of(element):
         name = line[: found.start()] if (found := _kind_behind(line)) else line
@@ -122,7 +123,7 @@ def _without_kinds(element: HtmlElement) -> Iterator[str]:
 
 
 def _add_table(content: HtmlElement, section: Section) -> bool:
-    """Adds the owners of a table with a column of names. Returns False when there is none."""
+    """Adds the owners of a table with a column of names. Returns False when the module has no such table."""
     for table in content.iter("table"):
         rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
         header = [labels.plain(text) for text in spread(rows[0].iter("th", "td"))] if len(rows) > 1 else []
@@ -140,7 +141,7 @@ def _add_table(content: HtmlElement, section: Section) -> bool:
 
 
 def _plain_lines(content: HtmlElement) -> list[str]:
-    """What is shown beside headings, tables and tools."""
+    """Returns the lines that are not headings, tables or tools."""
     content = deepcopy(content)
     for each in list(content.iterdescendants()):
         if each.getparent() is not None and _is_no_line(each):

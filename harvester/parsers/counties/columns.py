@@ -1,4 +1,4 @@
-"""Which columns of a published table hold what. They are found by their labels, never by their position."""
+"""Finds which columns of a published table hold which fields, by their labels and never by their position."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,44 +9,45 @@ from harvester.parsers.counties.labels import ColumnLabel, label_of
 from harvester.parsers.counties.synonyms import Synonyms, synonyms_of
 
 MOST_COLUMNS_NAMED = 40
-"""In the message that one is missing."""
+"""Maximum number of columns named in the message about a missing one."""
 
 
 class CountyColumn(NamedTuple):
-    """Of a table."""
+    """A column of a published table."""
 
     name: str
     alias: str = ""
-    """What it is called for people, where the table says that."""
+    """The label shown to people, if the table has one."""
     is_date: bool = False
-    """Whether its numbers are milliseconds since 1970."""
+    """True if the numbers of the column are milliseconds since 1970."""
     is_number: bool = False
     kind: str = ""
-    """What it holds, where the table says that with its rows: numbers, dates or text."""
+    """The kind of values that the table declares for the column: numbers, dates or text."""
     meaning: ColumnLabel | None = None
-    """What its name says, where its parser knows that better than `label_of`."""
+    """The meaning of the name, if the parser of the platform knows it better than `label_of`."""
 
     @property
     def says_more(self) -> bool:
-        """Whether there is something to know of it that its name and its values do not say."""
+        """True if the column has more to tell than its name and its values: a date type or an alias."""
         return self.is_date or bool(self.alias and labels.plain(self.alias) != labels.plain(self.name))
 
 
 class Source(NamedTuple):
-    """Whose table it is."""
+    """The jurisdiction that publishes a table, and the settings to read it."""
 
     jurisdiction: str
     fips: str
     parcel_id_field: str = ""
-    """The column with the parcel's number, or several, as `swis_code + print_key_code`; empty: found by its label."""
+    """The column with the parcel's number, or several joined as `swis_code + print_key_code`; empty: found by its
+    label."""
     platform: str = ""
-    """The software that publishes it; empty: it is not known."""
+    """The software that publishes the table; empty if unknown."""
     labels: tuple[tuple[str, str], ...] = ()
-    """What its entry in the registry says of labels: label and field."""
+    """The labels in the registry entry of the jurisdiction: label and field."""
 
     @property
     def synonyms(self) -> Synonyms:
-        """What labels mean here only."""
+        """The meanings of labels that hold for this source only."""
         return synonyms_of(self.platform, self.jurisdiction, self.labels)
 
 
@@ -58,11 +59,11 @@ _OF_LINES: Mapping[str, tuple[str, ...]] = {
     "care_of": labels.CARE_OF,
     "mailing": labels.MAILING,
 }
-"""What is made of the lines of several columns -> the labels of these."""
+"""Field that is joined from the lines of several columns -> the labels of those columns."""
 
 
 class Roles:
-    """The columns of a table by what they hold. Raises ParseError when none holds the parcel's number."""
+    """The columns of a table by the fields they hold. Raises ParseError when no column holds the parcel's number."""
 
     def __init__(self, columns: Sequence[CountyColumn], source: Source) -> None:
         self.source = source
@@ -150,7 +151,7 @@ class Roles:
         return ", ".join(names[:MOST_COLUMNS_NAMED]) + (", ..." if len(names) > MOST_COLUMNS_NAMED else "")
 
     def _found(self, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-        """Field -> its columns, the likeliest first, of the fields that have any."""
+        """Returns the columns of each field, the likeliest first, without the fields that have no column."""
         found = {field: self._candidates(of) for field, of in wanted.items()}
         return {field: names for field, names in found.items() if names}
 
@@ -158,7 +159,7 @@ class Roles:
         return next(iter(self._candidates(wanted)), None)
 
     def _candidates(self, wanted: Iterable[str]) -> list[str]:
-        """The columns that have one of these labels, else the first that people call so."""
+        """Returns the columns with one of the labels, else the first column with such an alias."""
         wanted, known = list(wanted), self._by_label
         numbered = [known[label] for label in wanted if label in known]
         found = [name for each in numbered if (name := each.get(0) or each.get(1))]
@@ -167,18 +168,19 @@ class Roles:
         return [self._by_alias[label] for label in wanted if label in self._by_alias][:1]
 
     def _numbered(self, wanted: Iterable[str]) -> list[str]:
-        """The columns of the first label that there is, in the order of their numbers."""
+        """Returns the columns of the first label that exists, in the order of their numbers."""
         for label in wanted:
             if numbered := self._by_label.get(label):
                 return [numbered[number] for number in sorted(numbered)]
         return [name for label in wanted if (name := self._by_alias.get(label))][:1]
 
     def _of_labels(self, wanted: Iterable[str]) -> dict[int, str]:
-        """Number -> column, of the first of these labels that there is."""
+        """Returns number -> column for the first label that exists."""
         return next((self._by_label[label] for label in wanted if label in self._by_label), {})
 
     def _add_bare_values(self) -> None:
-        """Takes `LAND` and `BUILDING` for amounts where both are there, no other amounts of them, and a sum."""
+        """Reads `LAND` and `BUILDING` as amounts if the table has both and a sum, but no other amounts for land and
+        building."""
         known = self._assessments[""]
         bare = {field: self._column(of) for field, of in labels.BARE_VALUES.items()}
         has_parts = any("land" in field or "improvement" in field for field in known)
@@ -186,7 +188,7 @@ class Roles:
             known |= {field: [name] for field, name in bare.items() if name}
 
     def _further_owners(self) -> list[str]:
-        """The second lines of owners that have another label than the first: OWNERNAME, OWNNAME2."""
+        """Returns further columns of owners whose label differs from the first one's: OWNERNAME, OWNNAME2."""
         if len(self._lines["owner_names"]) != 1:
             return []
         numbered = [self._by_label.get(label, {}) for label in labels.OWNERS]
@@ -196,10 +198,11 @@ class Roles:
         ]
 
     def _place_bare_columns(self) -> None:
-        """Tells whose the columns of an address are that do not say it.
+        """Assigns the address columns whose labels do not say whether they belong to the owner or to the property.
 
-        Those beside a state are the owner's when he has no others. Where that leaves the property without an address
-        nobody knows whose they are. In a row whose mailing address has its place already they are the property's.
+        Columns beside a state belong to the owner if the table has no other columns for his address. If that leaves the
+        property without an address, the columns remain unassigned. If the mailing address already has its place, they
+        belong to the property.
         """
         city, state, code = map(self._column, (labels.BARE_CITY, labels.BARE_STATE, labels.BARE_ZIP))
         bare = self._numbered(labels.BARE_ADDRESS)
@@ -209,7 +212,7 @@ class Roles:
             self._bare_place = [city, state, code]
         if not state or all(self._mailing_place):
             owners = bool(self._mailing_place[0]), bool(self._mailing_place[2] or together)
-            code = None if city and "situs_city" in self._property else code  # it goes with that city
+            code = None if city and "situs_city" in self._property else code  # this ZIP code belongs to that city
             for field, name, is_owners in zip(("situs_city", "situs_zip"), (city, code), owners, strict=True):
                 if name and field not in self._property and (is_owners or not self._lines["mailing"]):
                     self._property[field] = [name]
@@ -223,17 +226,17 @@ class Roles:
         self._bare_lines = [] if self._lines["mailing"] or is_of_property else bare
 
     def _parts(self, wanted: Sequence[Sequence[str]]) -> list[str]:
-        """The columns of an address that is shown in parts; empty without one of a street's name."""
+        """Returns the columns of an address that is shown in parts; empty if no column holds the street name."""
         found = [self._column(of) for of in wanted]
         return [name for name in found if name] if found[0] and found[2] else []
 
     def _names_in_parts(self) -> list[list[str]]:
-        """Of each owner that is shown in parts the columns of his name."""
+        """Returns the columns of each owner whose name is shown in parts."""
         found = [[name for part in person if (name := self._column(part))] for person in labels.PERSONS]
         return [names for names, person in zip(found, labels.PERSONS, strict=True) if self._column(person[2])]
 
     def _sale_columns(self) -> dict[int, dict[str, list[str]]]:
-        """Number of a sale -> field -> its columns, the likeliest first."""
+        """Returns number of a sale -> field -> its columns, the likeliest first."""
         sales: dict[int, dict[str, list[str]]] = {}
         for field, wanted in labels.SALE.items():
             for label in wanted:
@@ -246,5 +249,5 @@ class Roles:
             if by_alias:
                 sales.setdefault(0, {})[field] = [by_alias]
         if sales.get(1) and sales.get(0, {}).keys().isdisjoint(sales[1]):
-            sales[1] |= sales.pop(0, {})  # of one sale: some of its columns have a number, and some have none
+            sales[1] |= sales.pop(0, {})  # one sale: only some columns are numbered
         return dict(sorted(sales.items()))

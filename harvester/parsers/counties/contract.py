@@ -1,7 +1,7 @@
-"""Says what a page must have so that its records are stored: an ok page never yields a hollow record.
+"""Checks that a page has the parts its records need before they are stored: an ok page never yields a hollow record.
 
-Of each parcel it is known who owns it, where it is and what it is worth, or why a page does not show that. `explain`
-writes the reasons into the records; `check` refuses a page that shows what nobody reads.
+Each parcel must show its owner, its address and its value, or a reason why the page does not show one. `explain` writes
+these reasons into the records. `check` rejects a page that shows a part which no parser reads.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +15,7 @@ from harvester.parsers.counties.guesses import OF_VALUES, guess
 from harvester.parsers.counties.table import PageRows
 
 OWNER, SITUS, VALUE = "owner_names", "situs_address", "values"
-"""The parts of what is known of a parcel. The last one is in records of their own: its assessments."""
+"""The parts that each parcel must show. The last one is stored in records apart from the parcel's: its assessments."""
 PARTS = (OWNER, SITUS, VALUE)
 CALLED: Mapping[str, str] = {OWNER: "who owns the parcel", SITUS: "where it is", VALUE: "what it is worth"}
 NONE = "the page shows none"
@@ -23,17 +23,18 @@ NOTHING = "nothing: the page does not show it"
 UNREAD = "nobody reads what may say it"
 UNDATED_VALUE = "nothing: the page names no year of its values"
 MAX_NAMED = 5
-"""Labels in a message."""
+"""Maximum number of labels named in a message."""
 
 
 class Contract(NamedTuple):
-    """What the pages of a platform must have."""
+    """The parts that the pages of a platform must have."""
 
     always: frozenset[str] = frozenset()
-    """Parts that each page shows, or has a label of with nothing beside it."""
+    """The parts that each page shows, or for which it has at least a label with an empty value."""
     is_table: bool = False
-    """True: a row may be empty where the table has a column. And where a column that nobody reads may be that of a
-    missing part, the part is missing with that reason, and the page is not refused: the columns of a table are many."""
+    """True for the rows of a table: a row may be empty if the table has the column. If an unread column may hold a
+    missing part, the part is reported as missing with that reason and the page is accepted, because a table has many
+    columns."""
 
 
 _CARD = Contract(frozenset([OWNER, SITUS]))
@@ -51,11 +52,11 @@ CONTRACTS: Mapping[str, Contract] = {
     "socrata": _TABLE,
     "vgsi": _WHOLE,
 }
-"""Platform -> what its pages must have. Others, of projects of their own, have that of a card."""
+"""Platform -> the parts its pages must have. A platform that another project adds has the contract of a card."""
 
 
 def explain(found: PageRows) -> PageRows:
-    """Writes into each record why it lacks a part: nothing is absent in silence."""
+    """Writes into each record why a part is missing, so that no part is missing without a reason."""
     valued = {record.parcel_id for record in found.records if isinstance(record, Assessment)}
     for at, record in enumerate(found.records):
         reasons = dict(_reasons(record, found, is_valued=record.parcel_id in valued))
@@ -81,7 +82,7 @@ def _reasons(record: CountyRecord, found: PageRows, *, is_valued: bool) -> Itera
 
 
 def check(found: PageRows, platform: str) -> None:
-    """Raises ParseError when a page yields a hollow record, or shows a part of a parcel that nobody reads."""
+    """Raises ParseError when a page yields a hollow record, or shows a part of a parcel that no parser reads."""
     contract = CONTRACTS.get(platform, Contract())
     parcels = [record for record in found.records if isinstance(record, Property)]
     if not parcels:
@@ -101,9 +102,10 @@ def check(found: PageRows, platform: str) -> None:
 
 
 def _hollow(missing: Collection[str], absent: Collection[str], *, is_table: bool) -> Collection[str]:
-    """The parts without which a record says nothing: a card without a label of owner or address, or of no part a value.
+    """Returns the missing parts that make a record hollow.
 
-    A row of a table may be empty where the table has the columns.
+    A card is hollow without labels for owner and address, or when it has no value for any part. A table is hollow when
+    it has no column for any part: its single rows may be empty.
     """
     if is_table:
         return PARTS if {*PARTS} <= {*absent} else ()
@@ -113,7 +115,7 @@ def _hollow(missing: Collection[str], absent: Collection[str], *, is_table: bool
 
 
 def _is_missing(parcel: Property, part: str) -> bool:
-    """False of what is there, and of what the page says that it keeps back."""
+    """Returns True if the parcel lacks the part. A part that the page withholds on purpose is not missing."""
     reason = parcel.unread.get(part, "")
     return reason.startswith("nothing") or reason.endswith(UNREAD)
 

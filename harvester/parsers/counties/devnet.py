@@ -1,6 +1,6 @@
-"""Reads pages of DEVNET wEdge: a parcel's page in each of the looks that there are, and the results of a search.
+"""Reads pages of DEVNET wEdge: a parcel's page in each of the known layouts, and the results of a search.
 
-What stands where differs from look to look. All have headings, labels beside their values, and tables with a header.
+The layouts order their content differently. All have headings, labels beside their values, and tables with a header.
 """
 
 import re
@@ -18,10 +18,10 @@ from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, S
 from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 _OF_PARCEL = frozenset([*labels.PARCEL_ID, *labels.OWNERS, *labels.SITUS])
-"""Labels of which a page that speaks of a parcel has one."""
+"""Labels that mark a page about a parcel: such a page has at least one."""
 NO_RESULTS = "no results found"
 _LABELS = ("inner-label", "col-sm-5", "md:w-1/3")
-"""Classes of what has its value in the element behind it."""
+"""CSS classes of labels with their value in the next element."""
 _HEADINGS = ("h2", "h3", "h4")
 _parcel_of = re.compile(r".*/parcel/view/([^/]+)(?:/(\d{4}))?/?", re.IGNORECASE).fullmatch
 _installment = re.compile(r"installment (\d+)", re.IGNORECASE).search
@@ -30,24 +30,25 @@ _year_at_end = re.compile(r".*:\s*(\d{4})").fullmatch
 _is_read = re.compile(
     r"sale|transfer|conveyance|valu|assess|apprais|market|\btax(?:es)?\b|payment|bill", re.IGNORECASE
 ).search
-"""Titles above rows that become records, so that their cells must be sure."""
+"""Titles above rows that become records, so that their cells must match the header."""
 _is_of_values = re.compile("assess", re.IGNORECASE).search
 _is_formatting = re.compile(r"[\s-]+")
 
 
 def view_of(parcel_id: str) -> str:
-    """A parcel's number as the addresses of these sites have it."""
+    """Returns a parcel's number in the spelling that the addresses of these sites use."""
     return _is_formatting.sub("", parcel_id)
 
 
 def viewed(url: str) -> str:
-    """Number of the parcel whose page this is the address of; empty: of none."""
+    """Returns the number of the parcel with a page at this address; empty if the address is not a parcel's."""
     found = _parcel_of(urlsplit(url).path)
     return unquote(found[1]) if found else ""
 
 
 def read_parcel(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks its number."""
+    """Reads the page of a parcel. Returns None when no parcel is on the page. Raises ParseError when its number is
+    missing."""
     sections, year = _sections(read_page(body)) if body.strip() else ([], 0)
     pairs = [(here.plain(label, section.title), label, lines) for section in sections for label, lines in section.pairs]
     if _OF_PARCEL.isdisjoint(name for name, _, _ in pairs):
@@ -65,7 +66,7 @@ def read_parcel(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | No
 
 
 def read_search(body: bytes) -> list[str]:
-    """Numbers of the parcels that a search has found, each once. Raises ParseError."""
+    """Returns the distinct numbers of the parcels in the results of a search. Raises ParseError."""
     page = read_page(body)
     links = (absolute("", link.get("href") or "") for link in page.iter("a"))
     found = dict.fromkeys(number for link in links if (number := viewed(link)))
@@ -75,7 +76,7 @@ def read_search(body: bytes) -> list[str]:
 
 
 def _sections(page: HtmlElement) -> tuple[list[Section], int]:
-    """In their order, and the year that they speak of; 0: none. A parcel's number that comes again begins new ones."""
+    """Returns the sections in their order, and their year (0: unknown). A repeated parcel number starts new sections."""
     sections: list[Section] = []
     title, year = "", 0
     beside: dict[str, Section] = {}
@@ -91,7 +92,7 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
             sections += _tables(element, title)
         elif _is_label(element):
             if label_of(element) in seen and not is_visible(element):
-                continue  # of another year
+                continue  # a value for another year
             if _is_number(label_of(element)) and title in beside and _shows_number(beside[title]):
                 beside = {}
             if title not in beside:
@@ -103,7 +104,7 @@ def _sections(page: HtmlElement) -> tuple[list[Section], int]:
 
 
 def _split_owners(section: Section) -> None:
-    """Parts a value with names above an address: the address gets a label of its own."""
+    """Splits a value with names above an address: the address gets its own label."""
     for at, (label, lines) in reversed([*enumerate(section.pairs)]):
         name = labels.plain(label)
         kinds = line_kinds(lines, with_address="ADDRESS" in name) if name in labels.OWNERS else []
@@ -126,7 +127,7 @@ def _shows_number(section: Section) -> bool:
 
 
 def _value_of(label: HtmlElement) -> list[str]:
-    """The lines of what stands behind it, or behind what it alone stands in."""
+    """Returns the lines of the next element, or of the element after the label's wrapper."""
     value = label.getnext()
     if value is None and (around := label.getparent()) is not None:
         value = around.getnext()
@@ -140,7 +141,8 @@ def _is_label(element: HtmlElement) -> bool:
 
 
 def _add_pair(pairs: list[tuple[str, list[str]]], label: str, lines: list[str]) -> None:
-    """A blank label goes on with the lines of the one before. The same pair again is that of a narrow screen."""
+    """Adds a label with its lines. A blank label continues the label before. An identical pair is skipped: it serves
+    narrow screens."""
     if not label and pairs:
         pairs[-1][1].extend(lines)
     elif (label, lines) not in pairs:
@@ -157,9 +159,10 @@ def _is_year(label: str) -> bool:
 
 
 def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
-    """A section for each part of a table with a header: a cell that is alone in its row is the title of the next.
+    """Yields a section for each block of a table with a header: a cell that is alone in its row is the title of the
+    next block.
 
-    The title of the first part of a table of values stands above its first column.
+    The title of the first block of a table with values is the label of its first column.
     """
     rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
     header = next(([label_of(each) for each in row] for row in rows if _is_header(row)), [])
@@ -205,19 +208,20 @@ def _is_header(row: HtmlElement) -> bool:
 
 
 def _as_wide(cells: list[str], wide: int) -> list[str]:
-    """A row of a table of which no record is made, as wide as its header: what stands behind it is its last cell."""
+    """Fits a row to the width of its header; the surplus cells join the last one. Such rows do not become records."""
     if len(cells) > wide:
         return [*cells[: wide - 1], " ".join(cells[wide - 1 :])]
     return cells + [""] * (wide - len(cells))
 
 
 def _called(header: str, at: int, lines: list[list[str]]) -> str:
-    """A column of `Tax Year (2024 - 2025)` is the year, whatever stands above it."""
+    """Returns the label of a column: the year if its cells are `Tax Year (2024 - 2025)`, else its header."""
     return "Tax Year" if any(_tax_year(line[at]) for line in lines) else header
 
 
 def _within(table: HtmlElement, title: str) -> tuple[str, dict[str, str]]:
-    """Title, and columns that are added: the year and the part of a bill below whose row the table stands."""
+    """Returns the title and the added columns of a table nested below a bill's row: the year and the installment of the
+    bill."""
     around = next((row for row in table.iterancestors("tr") if row.get("data-subrow") is not None), None)
     above = around.getprevious() if around is not None else None
     year = (

@@ -1,11 +1,11 @@
-"""Tells whether the pages of a site are still what they were: by their labels, and by the kinds of values beside them.
+"""Checks whether the pages of a site still look as before: their labels, and the kinds of the values beside these.
 
-A card that lacks a label may be that of a parcel without a building, or the first one of a site that has renamed it.
-The card alone does not tell. Another one does that had the label before, and is asked for once more: the witness. A
-table names all its columns each time, and needs none.
+A card that lacks a label may describe a parcel without a building, or be the first card after the site has renamed the
+label. The card alone does not decide this. The control page does: a card that had the label before, requested once
+more. A table names all its columns on each page and needs no control page.
 
-What the labels mean may change, too. Control parcels tell: the first ones of a job, of which one is asked for again
-every few pages, and whenever facts are spread otherwise than before.
+The meaning of labels may change, too. Control parcels reveal that: the first parcels of a job, one requested again
+every few pages, and whenever the facts have another distribution than before.
 """
 
 import re
@@ -19,37 +19,37 @@ from harvester.parsers.counties import values
 from harvester.parsers.counties.facts import Distribution, Facts, digests, parcels_of
 
 Signature = frozenset[str]
-"""Labels of a page, and of those with a value what kind of value it is: `Total`, `Total (a number)`."""
+"""The labels of a page, and for each label with a value also its kind: `Total`, `Total (a number)`."""
 LEARNT = 10
-"""Pages of a job that are taken as they are."""
+"""Number of first pages of a job that are learned without a check."""
 CHANCE = 1e-4
-"""That so many pages in a row lack a label is no chance, where it is less than this."""
+"""Maximum probability that consecutive pages lack a label by chance; below it, the label is missed."""
 COMMON = 0.2
 """Share of pages with a label, below which it is not missed."""
 MOST_KNOWN = 1000
-"""Labels and kinds; where there are more, labels are data, and a new one says nothing."""
+"""Maximum number of labels and kinds. Beyond it the labels are data, and a new one has no meaning."""
 MOST_NAMED = 5
-"""In a message."""
+"""Maximum number of labels named in a message."""
 LEAST_VALUES = 5
-"""In a column of a page, by which its kind is judged."""
+"""Minimum number of values in a column of a page that decide its kind."""
 LOOKED_AT = 20
-"""Rows of a page."""
+"""Number of rows of a page that are checked first."""
 CONTROL_EVERY = 12
-"""Pages that are stored until a control parcel is asked for again."""
+"""Number of stored pages after which a control parcel is requested again."""
 MAX_UNPROVEN = 20
-"""Pages that are stored since a control parcel was as before; no other one is until then."""
+"""Maximum number of pages stored since a control parcel was last unchanged. No more are stored until one is."""
 UNASKED = "no control parcel was asked for yet"
-"""Of a process that has stored nothing yet."""
+"""The doubt of a process that has stored no page yet."""
 MAX_CONTROLS = 3
-"""Parcels, by turns."""
+"""Maximum number of control parcels, which take turns."""
 _is_said = re.compile("[^\\W0]").search
-"""Not 0, --, 00/00/0000."""
+"""Matches a value that is not blank: not 0, --, 00/00/0000."""
 _of_a_value = re.compile(r"(.*) \((?:a number|a date|text)\)").fullmatch
 _year = re.compile(r"\b(?:19|20)\d\d\b").sub
 
 
 def signature_of(said: Iterable[tuple[str, str]]) -> Signature:
-    """Of a page, from its labels with what stands beside them. Years in labels are no part of them."""
+    """Returns the signature of a page from its labels and the values beside them. Years in labels are replaced."""
     found = set()
     for label, text in said:
         label = _year("YEAR", label)
@@ -60,7 +60,7 @@ def signature_of(said: Iterable[tuple[str, str]]) -> Signature:
 
 
 def beside(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """The labels above rows, each with the first value below it."""
+    """Yields the labels above rows, each with the first value below it."""
     for at, label in enumerate(header):
         yield label, next((row[at] for row in rows if at < len(row) and row[at]), "")
 
@@ -72,7 +72,7 @@ def _kind_of(text: str) -> str:
 
 
 def difference(before: Iterable[str], now: Signature) -> str:
-    """What of a page is not there any more, and what is instead; empty when all is there."""
+    """Returns which labels of a page are missing and which are new; empty if all are present."""
     lost, new = _labels({*before} - now), _labels(now - {*before})
     if not lost:
         return ""
@@ -80,43 +80,43 @@ def difference(before: Iterable[str], now: Signature) -> str:
 
 
 class KnownCard(NamedTuple):
-    """What the card of a control parcel was like when it was stored."""
+    """The state of a control parcel's card when it was stored."""
 
     parcel_id: str
     look: Signature
     digests: Facts
-    """Of its facts."""
+    """The digests of its facts."""
     facts: Facts = {}  # noqa: RUF012
-    """The facts themselves; empty when another process has stored it."""
+    """The facts themselves; empty if another process stored the card."""
     is_old: bool = False
-    """True if that was days ago."""
+    """True if the card was stored days ago."""
 
     @classmethod
     def of(cls, parcel_id: str, look: Signature, facts: Facts) -> "KnownCard":
-        """That of a card that was read just now."""
+        """Builds the state of a card that was just read."""
         return cls(parcel_id, look, digests(facts), facts)
 
 
 class Controls:
-    """What the cards of a job say, as far as this process has read them, and which of it is known to be right."""
+    """The facts on the cards of a job that this process has read, and which ones are proven right."""
 
     def __init__(self) -> None:
         self._known: dict[str, KnownCard] = {}
-        """The first parcels of the job."""
+        """The control parcels: the first parcels of the job."""
         self._turn = 0
         self._spread = Distribution()
         self._unproven: list[tuple[str, Facts]] = []
-        """Parcels that were stored since a control parcel was as before."""
+        """The parcels stored since a control parcel was last unchanged."""
         self._proven = 0
-        """How many were stored before those."""
+        """Number of parcels stored before the unproven ones."""
         self._asked = 0
-        """How many were stored when a control parcel was asked for last."""
+        """Number of parcels stored when a control parcel was last requested."""
         self._changed: dict[str, KnownCard] = {}
-        """Control parcels that were not as before, until another one tells whether the site has changed."""
+        """Control parcels that have changed, until another one shows whether the site has changed."""
         self.is_kept = False
-        """True if those that there are were kept for other processes."""
+        """True if the present control parcels were saved for other processes."""
         self.doubt = ""
-        """What was said of the values of control parcels that were not as before; until one is."""
+        """The message about changed values of control parcels; empty once a control parcel is unchanged."""
 
     @property
     def stored(self) -> int:
@@ -124,7 +124,7 @@ class Controls:
 
     @property
     def unproven(self) -> list[str]:
-        """Parcels that were stored since a control parcel was as before."""
+        """The parcels stored since a control parcel was last unchanged."""
         return [parcel_id for parcel_id, _ in self._unproven]
 
     @property
@@ -134,7 +134,7 @@ class Controls:
 
     @classmethod
     def begun_with(cls, known: Iterable[KnownCard]) -> "Controls":
-        """Those of a process before or of a job before: nothing is stored until one of them was asked for."""
+        """Builds controls from an earlier process or job. No page is stored until a control parcel was requested."""
         controls = cls()
         controls._known = {each.parcel_id: each for each in known}
         if controls._known:
@@ -143,11 +143,11 @@ class Controls:
 
     @property
     def is_due(self) -> bool:
-        """True when a control parcel is to be asked for beside the pages that are stored."""
+        """True if the next request for a control parcel is due."""
         return self.stored - self._asked >= CONTROL_EVERY
 
     def why_strange(self, facts: Facts) -> str:
-        """Why a page must not be stored before a control parcel was asked for; else empty."""
+        """Returns why a control parcel must be requested before this page is stored; else empty."""
         if self.doubt:
             return self.doubt
         if len(self._unproven) >= MAX_UNPROVEN:
@@ -155,14 +155,14 @@ class Controls:
         return self._spread.why_strange(facts)
 
     def next(self, *other_than: str) -> KnownCard | None:
-        """The control parcel whose turn it is, if there is another one than these."""
+        """Returns the control parcel whose turn it is, without the given ones, or None."""
         known = [each for each in self._known.values() if each.parcel_id not in other_than]
         self._turn += 1
         self._asked = self.stored
         return known[self._turn % len(known)] if known else None
 
     def store(self, page: KnownCard) -> None:
-        """Takes note of a page that is stored."""
+        """Records a page that is stored."""
         if len(self._known) < MAX_CONTROLS:
             self._known.setdefault(page.parcel_id, page)
             self.is_kept = False
@@ -172,7 +172,7 @@ class Controls:
             self._spread.learn([page.facts])
 
     def are_as_before(self, now: KnownCard, until: int) -> None:
-        """A control parcel is; when it was asked for, so many pages were stored."""
+        """Records that a control parcel was unchanged. `until`: number of parcels stored when it was requested."""
         self.doubt = ""
         if (before := self._known.get(now.parcel_id)) and before.is_old:
             self._known[now.parcel_id], self.is_kept = now, False
@@ -185,46 +185,47 @@ class Controls:
             self._changed, self.is_kept = {}, False
 
     def allow(self, facts: Facts) -> None:
-        """A page was strange, and the control parcels are as before."""
+        """Accepts a strange page, because the control parcels are unchanged."""
         self._spread.allow(facts)
 
     def is_changed(self, page: KnownCard) -> None:
-        """A control parcel is not as before; another one will tell whether the site has changed."""
+        """Records a changed control parcel. Another one will show whether the site has changed."""
         self._changed[page.parcel_id] = page
 
     def have_changed(self, said: str) -> None:
-        """Control parcels are not as before."""
+        """Records that the control parcels have changed."""
         self.doubt, self._changed = said, {}
 
 
 class Pages:
-    """What the cards of a job looked like, as far as this process has read them."""
+    """The labels on the cards of a job that this process has read."""
 
     def __init__(self) -> None:
         self.controls = Controls()
         self.witness, self.shown = "", Signature()
-        """The parcel whose card says most, and what it looked like."""
+        """The parcel whose card has most labels and kinds, and the signature of that card."""
         self.facts: Facts = {}
-        """What it said."""
+        """The facts of that card."""
         self.changed = ""
-        """What was said of the witness when it was asked last and was not as before; until a page is."""
+        """The message about the changed control page; empty once a page is as before."""
         self._lost = Signature()
-        """What the witness had before, and had not then."""
+        """The labels and kinds that the changed control page has lost."""
         self._read = 0
         self._had: Counter[str] = Counter()
-        """Label -> pages with it."""
+        """Label -> number of pages with it."""
         self._last: dict[str, int] = {}
-        """Label -> number of the last page with it, or of that which was found to be right without it."""
+        """Label -> number of the last page that has it, or was found to be right without it."""
 
     def is_strange(self, page: Signature) -> bool:
-        """Whether the witness has to be asked: a page has what none had, or lacks what it should have."""
+        """Returns True if the control page must be requested: a page has a new label, or lacks an expected one."""
         if self._read < LEARNT:
             return False
         is_new = len(self._had) < MOST_KNOWN and not page <= self._had.keys()
         return is_new or any(map(self._is_missed, self._had.keys() - page))
 
     def learn(self, parcel_id: str, page: Signature, facts: Facts | None = None, *, is_right: bool) -> list[str]:
-        """Takes a page as one of the site's. Returns its new labels. `is_right`: the witness has been asked."""
+        """Learns a page of the site. Returns its new labels. `is_right`: the control page was requested and is
+        unchanged."""
         new = [each for each in _labels(page - self._had.keys()) if not _of_a_value(each)]
         is_known = self._read >= LEARNT
         if is_right or not self._lost.isdisjoint(page):
@@ -238,15 +239,15 @@ class Pages:
         return new if is_known else []
 
     def has_changed(self, said: str, lost: Signature) -> None:
-        """The witness was not as before. `lost`: what of it was not there."""
+        """Records that the control page has changed. `lost`: its lost labels and kinds."""
         self.changed, self._lost = said, lost
 
     def shows_lost(self, page: Signature) -> bool:
-        """True if a page has all that the witness had lost."""
+        """Returns True if a page has all labels and kinds that the control page has lost."""
         return self._lost <= page
 
     def is_as_before(self) -> None:
-        """It is, or another page has what was lost."""
+        """Records that the control page is unchanged, or that another page has the lost labels."""
         self.changed, self._lost = "", Signature()
 
     def _is_missed(self, label: str) -> bool:
@@ -255,22 +256,22 @@ class Pages:
 
 
 class Columns(NamedTuple):
-    """A table, as a page of it shows it."""
+    """The columns of a table on one page."""
 
     names: frozenset[str] = frozenset()
-    """Empty: the page does not say them all."""
+    """The names of all columns; empty if the page does not list all."""
     filled: Mapping[str, int] = {}
-    """Column that a field is read from -> values in it, of the rows that were looked at."""
+    """Column that a field is read from -> number of values in the checked rows."""
     read: Mapping[str, int] = {}
-    """The same -> those that are of the field's kind."""
+    """Column that a field is read from -> number of values of the field's kind."""
     kinds: Mapping[str, str] = {}
-    """Column -> what the table says that it holds; without those of which it says nothing."""
+    """Column -> kind of values that the table declares; without columns for which it declares no kind."""
 
     @classmethod
     def of(
         cls, names: Iterable[str], kinds: Mapping[str, Callable[[str], bool]], rows: Sequence[Mapping[str, Any]]
     ) -> "Columns":
-        """The first rows are looked at, and all where these have no value of the column's kind."""
+        """Counts the values in the first rows, or in all rows if the first ones have no value of the column's kind."""
         filled, read = {}, {}
         for name, is_of_kind in kinds.items():
             for some in (rows[:LOOKED_AT], rows):
@@ -282,25 +283,26 @@ class Columns(NamedTuple):
 
 
 class KnownTable:
-    """What a table of a job looked like, as far as this process has read it."""
+    """The columns of a job's table that this process has read."""
 
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
         self._read: set[str] = set()
-        """Columns whose values were of their kind."""
+        """Columns whose values were of the expected kind."""
         self._kinds: dict[str, str] = {}
-        """Column -> what the table said that it holds."""
+        """Column -> kind of values that the table declared."""
         self._spread = Distribution()
 
     def check_records(self, records: Iterable[CountyRecord]) -> None:
-        """Raises ParseError when a page of rows has a field that is the same for all, or another one than before."""
+        """Raises ParseError when a field of a page has the same value, or another shape than before, in nearly all
+        rows."""
         pages = [*parcels_of(records)]
         if said := self._spread.why_strange_rows(pages):
             raise ParseError(f"the table says something else than before: {said}")
         self._spread.learn(pages)
 
     def check(self, page: Columns) -> list[str]:
-        """Raises ParseError when the table has changed. Returns the columns that are new."""
+        """Raises ParseError when the table has changed. Returns the new columns."""
         if self._names and page.names and (said := difference(self._names, page.names)):
             raise ParseError(f"the table is not as before: it {said}")
         for name, kind in page.kinds.items():
@@ -316,7 +318,7 @@ class KnownTable:
 
 
 def _labels(found: Set[str]) -> list[str]:
-    """Without the kinds of values beside a label that is among them."""
+    """Returns the labels in order, without the kinds of labels that are in the set themselves."""
     return sorted(each for each in found if not ((of := _of_a_value(each)) and of[1] in found))
 
 

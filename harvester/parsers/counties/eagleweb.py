@@ -1,4 +1,4 @@
-"""Reads pages of Tyler EagleWeb: an account as assessors and as treasurers show it, and the results of a search."""
+"""Reads pages of Tyler EagleWeb: an account on the sites of assessors and treasurers, and the results of a search."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from harvester.parsers.counties.pages import NUMBER, label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, summed
 
 SUMMARY, VALUE, TRANSACTIONS = "Account Summary", "Account Value", "Tax Transaction Detail"
-"""Titles of a treasurer's sections."""
+"""Titles of the sections on a treasurer's site."""
 _is_none = re.compile(r"no (results|accounts) found", re.IGNORECASE).search
 _of_all = re.compile(rf"\bof ({NUMBER}) on\b|\b({NUMBER}) results?\b", re.IGNORECASE).search
 _in_address = re.compile(r"account\.jsp\?(?:[^#]*&)?account(?:num)?=([^&#]+)", re.IGNORECASE).search
@@ -27,20 +27,20 @@ _levy = re.compile(r"\s*(?=\bMill Levy\b)").split
 
 
 class EagleWebResults(NamedTuple):
-    """A page of what a search has found."""
+    """A page of the results of a search."""
 
     accounts: list[str]
     number: int
-    """Of all accounts that it has found, shown or not."""
+    """Number of all accounts found, shown or not."""
 
 
 def is_treasurer(root: str) -> bool:
-    """Whether the software at this address is that of a treasurer, and not of an assessor."""
+    """Returns True if the address belongs to a treasurer's site, not to an assessor's."""
     return "/treasurer" in urlsplit(root).path.lower()
 
 
 def account_url(root: str, number: str, *, of_transactions: bool = False) -> str:
-    """Address of an account's page; a treasurer's has another one with its transactions."""
+    """Returns the address of an account's page; treasurers have a second page with transactions."""
     if not is_treasurer(root):
         return f"{root}taxweb/account.jsp?{urlencode({'accountNum': number})}"
     query = {"account": number} | ({"action": "tx"} if of_transactions else {})
@@ -48,7 +48,7 @@ def account_url(root: str, number: str, *, of_transactions: bool = False) -> str
 
 
 def read_account(body: bytes) -> ParcelPage | None:
-    """What a page says of an account; None when it speaks of none. Raises ParseError and PageFailed."""
+    """Reads the page of an account. Returns None when no account is on the page. Raises ParseError and PageFailed."""
     if not body.strip():
         return None
     page = read_page(body)
@@ -70,7 +70,7 @@ def read_account(body: bytes) -> ParcelPage | None:
 
 
 def read_transactions(body: bytes, number: str) -> ParcelPage:
-    """What a treasurer's page of transactions says of the account of this number.
+    """Reads a treasurer's page with the transactions of an account.
 
     Raises PageFailed, and ParseError also when its heading shows another account.
     """
@@ -88,7 +88,8 @@ def read_transactions(body: bytes, number: str) -> ParcelPage:
 
 
 def read_results(body: bytes, url: str) -> EagleWebResults:
-    """What a search has found; the only account may be shown at once. Raises ParseError and PageFailed."""
+    """Reads the results of a search. The site may redirect straight to the only account. Raises ParseError and
+    PageFailed."""
     if only := _number_in(url):
         return EagleWebResults([only], 1)
     page = read_page(body)
@@ -108,13 +109,13 @@ def _check_session(page: HtmlElement) -> None:
 
 
 def _heading(page: HtmlElement) -> str:
-    """The account's number, where a heading shows it; else empty."""
+    """Returns the account's number if a heading shows it; else empty."""
     found = next((named for each in page.iter("h1", "h2") if (named := _account(text_of(each)))), None)
     return found[1].strip() if found else ""
 
 
 def _number_in(url: str) -> str:
-    """Number of the account that an address is that of; empty: of none."""
+    """Returns the number of the account in an address; empty if the address is not an account's."""
     found = _in_address(url)
     return unquote_plus(found[1]).strip() if found else ""
 
@@ -124,9 +125,9 @@ def _of_id(page: HtmlElement, name: str) -> HtmlElement | None:
 
 
 def _titled(page: HtmlElement) -> Iterator[tuple[HtmlElement, str]]:
-    """Tables of the middle of a page, each with the heading before it, if that is not the account's.
+    """Yields the tables of the middle of a page, each with the heading before it, unless that is the account's.
 
-    Those below the heading of a second account are left out.
+    Tables below the heading of a second account are left out.
     """
     title = account = ""
     middle = _of_id(page, "middle")
@@ -150,7 +151,7 @@ def _said(page: ParcelPage, wanted: Iterable[str]) -> str:
 
 
 def _assessors(page: HtmlElement) -> list[Section]:
-    """Of the summary, whose titles stand in a row above what they are of, and of the tables around it."""
+    """Returns the sections of the summary, which has its titles in a row above, and of the tables around it."""
     sections: list[Section] = []
     for table, title in _titled(page):
         if has_class(table, "accountSummary"):
@@ -175,9 +176,9 @@ def _summary(table: HtmlElement) -> Iterator[Section]:
 
 
 def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
-    """A section of the labels at its side and in its caption, and one of the rows below its header.
+    """Yields a section for the labels at the side and in the caption, and a section for the rows below the header.
 
-    A lone cell below a header is a remark, and no row.
+    A lone cell below a header is a remark, not a row.
     """
     beside, below = Section(title), Section(title)
     for caption in table.findall("caption"):
@@ -198,7 +199,7 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
 
 
 def _is_bold(cells: list[HtmlElement]) -> bool:
-    """Tells a header from a label beside its value: each cell is in bold, and none has a digit."""
+    """Returns True for a header, False for a label beside its value: each cell is bold, and no cell has a digit."""
     return all(
         (shown := text_of(cell))
         and shown == " ".join(text_of(each) for each in cell.iter("strong", "b"))
@@ -208,7 +209,7 @@ def _is_bold(cells: list[HtmlElement]) -> bool:
 
 
 def _pair(cells: list[HtmlElement]) -> tuple[str, list[str]] | None:
-    """A label in bold with what stands behind it, in its cell or in the next ones."""
+    """Returns a bold label with the lines after it, in its own cell or in the next cells."""
     bold = next(cells[0].iter("strong", "b"), None) if cells else None
     if bold is None and not (len(cells) > 1 and cells[0].tag == "th"):
         return None
@@ -222,7 +223,7 @@ def _pair(cells: list[HtmlElement]) -> tuple[str, list[str]] | None:
 
 
 def _with_year_of_values(page: ParcelPage) -> ParcelPage:
-    """Of `Actual (2024)` the year is that of the page."""
+    """Takes the year in a label such as `Actual (2024)` as the year of the page."""
     years = [int(found[2]) for section in page.sections for label, _ in section.pairs if (found := _with_year(label))]
     if not years:
         return page
@@ -256,7 +257,7 @@ def _treasurers(page: HtmlElement, summary: HtmlElement) -> Iterator[Section]:
 
 
 def _values(summary: HtmlElement) -> Iterator[Section]:
-    """Two labels above two values, then rows below `Actual` and `Assessed`, then a label with the taxes."""
+    """Yields the values: two labels above two values, then rows below `Actual` and `Assessed`, then labels with taxes."""
     beside, below = Section(VALUE), Section(VALUE)
     above, group = ["", "", ""], ""
     for row in summary.iter("tr"):

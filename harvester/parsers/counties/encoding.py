@@ -1,4 +1,4 @@
-"""What old servers send for text."""
+"""Decodes the texts of old servers."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -10,10 +10,11 @@ T = TypeVar("T")
 
 
 def as_utf8(body: bytes) -> bytes:
-    """Returns a county's page as UTF-8: many declare a charset that their pages are not in."""
+    """Returns a county's page as UTF-8: many declare a charset that their pages do not use."""
     return decoding.as_utf8(body, prefers_utf8=True)
 
 
 def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Returns what `decode` reads of a JSON answer, also if a value in it is odd. Raises what `decode` raises."""
+    """Returns the result of `decode` for a JSON response, even if a value in it is malformed. Raises the errors of
+    `decode`."""
     return read_mended(decode, as_utf8(body))

@@ -1,6 +1,6 @@
-"""Reads sites of BIS eSearch: a parcel's page, the taxes that are due for it, and the results of a search.
+"""Reads sites of BIS eSearch: a parcel's page, its unpaid taxes, and the results of a search.
 
-A page has panels with headings. In these stand labels beside their values, and tables with a header.
+A page has panels with headings. A panel has labels beside their values, and tables with a header.
 """
 
 import re
@@ -22,14 +22,14 @@ from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, S
 from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 IDS = ("PROPERTYID", "QUICKREFID", "PROPID", "ACCOUNT", "ACCOUNTNUMBER", labels.PARCEL_ID[0])
-"""Labels of the number that a parcel goes by."""
+"""Labels of a parcel's number."""
 _OF_PARCEL = frozenset([*IDS, "NAME", *labels.OWNERS, *labels.SITUS, "MARKETVALUE", "APPRAISEDVALUE", "ASSESSEDVALUE"])
-"""Labels of which a page that speaks of a parcel has one."""
+"""Labels that mark a page about a parcel: such a page has at least one."""
 TAXES = "Taxes due"
-"""Title of what is read of that page, which has none."""
+"""The title of the section for unpaid taxes; their page has no title."""
 _HEADINGS = ("h1", "h2", "h3", "h4")
 _NOTHING = ("-", "N/A")
-"""Written where there is no value."""
+"""Texts that stand for an empty value."""
 _said_year = re.compile(r"\byear:?\s*((?:19|20)\d\d)\b", re.IGNORECASE).search
 _unit = re.compile(r"\s*(?:\([+=-]\)|sqft)$")
 _is_notice = re.compile(
@@ -39,12 +39,12 @@ _owes_nothing = re.compile(r"\bno\b.*\b(?:tax|due|bill|balance|record|result|dat
 
 
 class EsearchResults(NamedTuple):
-    """A page of what a search has found."""
+    """A page of the results of a search."""
 
     parcel_ids: tuple[str, ...]
-    """Of its rows: a parcel has one for each owner who has a part of it."""
+    """The parcel of each row: a parcel has a row for each owner with a share."""
     total: int
-    """Rows of all pages."""
+    """Number of rows on all pages."""
 
 
 _Answer = TypeVar("_Answer")
@@ -64,18 +64,18 @@ class _Session(Struct):
 
 
 def keywords(fields: Mapping[str, str]) -> str:
-    """What is searched for: field -> its value, as the search wants them to be written."""
+    """Returns the search text for the given fields and values, in the syntax of the site."""
     said = {name: value.replace('"', " ").strip() for name, value in fields.items() if value}
     return " ".join(f'{name}:"{value}"' if " " in value else f"{name}:{value}" for name, value in said.items())
 
 
 def read_session_token(body: bytes) -> str:
-    """Raises ParseError."""
+    """Returns the token of a search session. Raises ParseError."""
     return _decode(body, _Session).token
 
 
 def read_search_token(body: bytes) -> str:
-    """What the page of a search tells its script. Raises ParseError."""
+    """Returns the token that the search page holds for its script. Raises ParseError."""
     for each in read_page(body).iter("meta"):
         if each.get("name") == "search-token" and (token := each.get("content")):
             return str(token)
@@ -83,15 +83,16 @@ def read_search_token(body: bytes) -> str:
 
 
 def read_results(body: bytes) -> EsearchResults:
-    """Raises ParseError."""
+    """Reads a page of results. Raises ParseError."""
     answer = _decode(body, _Results)
     return EsearchResults(tuple(str(row.property_id).strip() for row in answer.rows or ()), answer.total)
 
 
 def read_parcel(body: bytes, asked: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """What a page says of a parcel; None when it speaks of none. Raises ParseError when it lacks its number or year.
+    """Reads the page of a parcel. Returns None when no parcel is on the page. Raises ParseError without its number or
+    year.
 
-    `asked`: its number, since some counties show several.
+    `asked`: the requested number, because some counties show several numbers.
     """
     if not body.strip():
         return None
@@ -115,7 +116,7 @@ def read_parcel(body: bytes, asked: str, here: Synonyms = NONE) -> ParcelPage | 
 
 
 def read_taxes(body: bytes) -> Section | None:
-    """The years of which taxes are due; None: of none. Raises ParseError."""
+    """Returns the years with unpaid taxes, or None if no taxes are due. Raises ParseError."""
     page = read_page(body)
     for table in page.iter("table"):
         section = Section(TAXES)
@@ -132,7 +133,7 @@ def read_taxes(body: bytes) -> Section | None:
 
 
 def _sections(panel: HtmlElement) -> Iterator[Section]:
-    """Of a panel: one for each group of labels, and one for each table with a header and the labels before that."""
+    """Yields the sections of a panel: one for each group of labels, and one for each table with the labels before it."""
     heading = next(iter(panel.find_class("panel-heading")), None)
     if heading is None:
         return
@@ -146,7 +147,7 @@ def _sections(panel: HtmlElement) -> Iterator[Section]:
             section = Section(title)
         before = table
         if table is not None and next(table.iterancestors("table"), None) is not None:
-            continue  # it is a part of a cell
+            continue  # a nested table belongs to its cell
         if element.tag == "strong":
             _add_pair(section, element)
             continue
@@ -158,7 +159,7 @@ def _sections(panel: HtmlElement) -> Iterator[Section]:
 
 
 def _show_exact(page: HtmlElement) -> None:
-    """Puts acres into their cells as the attribute `data-acres` says them, of which the text is the rounded number."""
+    """Replaces acres in cells by the exact number in the attribute `data-acres`: the shown number is rounded."""
     for cell in page.iter("td"):
         shown, exact = values.number(text_of(cell)), values.number(cell.get("data-acres"))
         if shown is not None and exact is not None and abs(exact) < values.MOST_MONEY:
@@ -169,7 +170,7 @@ def _show_exact(page: HtmlElement) -> None:
 
 
 def _group(row: HtmlElement) -> str:
-    """What a row is the heading of: a lone cell."""
+    """Returns the heading of a group of rows: a header cell alone in its row; else empty."""
     return label_of(row[0]) if len(row) == 1 and row[0].tag == "th" else ""
 
 
@@ -178,7 +179,7 @@ def _is_header(row: HtmlElement) -> bool:
 
 
 def _read_row(row: HtmlElement, section: Section) -> None:
-    """A header, a line below one, or labels beside their values. A lone cell is a note."""
+    """Reads a header, a row below a header, or labels beside their values. A lone cell is a note."""
     cells = list(map(_clean, spread(row.iterchildren("td", "th"))))
     if _is_header(row):
         section.header = [label_of(each) for each in row]
@@ -193,26 +194,27 @@ def _read_row(row: HtmlElement, section: Section) -> None:
 
 
 def _add_lines(section: Section, label: str, lines: list[str]) -> None:
-    """A label with its value, and apart from that a notice about it."""
+    """Adds a label with its value. A notice about the value gets its own label."""
     section.pairs.append((label, [line for line in lines if not _is_notice(line)]))
     if notices := [line for line in lines if _is_notice(line)]:
         section.pairs.append((f"{label} (notice)", notices))
 
 
 def _add_pair(section: Section, label: HtmlElement) -> None:
-    """Where the label stands before its value in the same cell, or in no table at all."""
+    """Adds a label that precedes its value in the same cell, or outside tables."""
     if text_of(label).endswith(":"):
         value = _clean((label.tail or "").strip())
         section.pairs.append((label_of(label), [value] if value else []))
 
 
 def _clean(text: str) -> str:
-    """A value without its sign of how it adds up, and without its unit."""
+    """Returns a value without the sign of its addition and without its unit."""
     return "" if text in _NOTHING else _unit.sub("", text)
 
 
 def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
-    """That of a heading, else the latest with a value of a history of values, or its latest; and where it stands."""
+    """Returns the year and its source: a heading, else the latest year with a value in a history of values, else the
+    latest year."""
     for heading in page.iter(*_HEADINGS):
         if found := _said_year(heading.text_content()):
             return int(found[1]), "heading"

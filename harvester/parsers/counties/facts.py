@@ -1,8 +1,8 @@
-"""What a page says of its parcel as plain facts, and whether the facts of many pages are still spread as before.
+"""Reads a page's facts about its parcel, and checks whether the facts of many pages are still distributed as before.
 
-Labels do not tell that a site shows `LOGIN TO VIEW` as each owner, amounts in thousands or the mailing address as the
-situs. A value that all parcels have at once does, and so does one of another shape than before. Neither is proof: a
-street may belong to one owner. What these tell is when to ask for a parcel again whose facts are known.
+Labels do not reveal that a site shows `LOGIN TO VIEW` as each owner, amounts in thousands, or the mailing address as
+the situs. A value that all parcels suddenly share does, and so does a value with a new shape. Neither is proof: one
+owner may own a whole street. They decide when to request again a parcel whose facts are known.
 """
 
 import re
@@ -15,21 +15,21 @@ from typing import Any
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 
 Facts = Mapping[str, str]
-"""Name of a fact, `owner_names` or `market_value 2025` -> its value."""
+"""The name of a fact, `owner_names` or `market_value 2025` -> its value."""
 CHANCE = 1e-4
-"""The facts of pages in a row are strange when they would come so with less than this probability."""
+"""Maximum probability of the facts of consecutive pages at which they count as strange."""
 RARE = 0.2
 """Share of pages below which a shape is rare."""
 MIN_PAGES = 10
-"""That are known before the next one may be strange."""
+"""Minimum number of known pages before a page can be strange."""
 MIN_ROWS = 50
-"""Of a page of a table, and of those before it, by which it is judged."""
+"""Minimum number of rows in a page of a table, and in the pages before it, for a verdict."""
 SAME = 0.9
-"""Share of the rows of such a page from which on a value or a rare shape is that of everybody."""
+"""Minimum share of the rows of such a page that have one value, or a rare shape, for the page to be strange."""
 MAX_VALUES = 1000
-"""Of a field that are counted."""
+"""Maximum number of values counted for a field."""
 MAX_SHOWN = 60
-"""Characters of a value in a message, and in what goes along with requests."""
+"""Maximum number of characters of a value in a message and in the state that travels with requests."""
 _OF_PARCEL = (
     *("owner_names", "mailing_address", "situs_address", "situs_city", "situs_zip", "legal_description", "use_code"),
     *("use_description", "zoning", "acres", "year_built", "living_area_sqft", "tax_year"),
@@ -41,12 +41,12 @@ _OF_ROLL = (
 )
 _OF_SALE = ("sale_price", "grantor", "grantee", "deed_type", "book", "page", "instrument_number")
 _OF_BILL = ("billed",)
-"""What is paid and due changes from day to day."""
+"""Amounts paid and due are left out because they change from day to day."""
 _is_zip = re.compile(r"\d{5}(?:-?\d{4})?").fullmatch
 
 
 def facts_of(records: Iterable[CountyRecord]) -> dict[str, str]:
-    """All that the records of a parcel say, each fact with the year or the sale that it is of."""
+    """Returns all facts in the records of a parcel, each named with its year or its sale."""
     found: dict[str, str] = {}
     for record in records:
         if isinstance(record, Property):
@@ -62,14 +62,15 @@ def facts_of(records: Iterable[CountyRecord]) -> dict[str, str]:
 
 
 def digests(facts: Facts) -> dict[str, str]:
-    """Of the values. So they go along with requests and are kept: no fact about anybody is in them."""
+    """Returns the digests of the values. Requests and stores hold only these, so that they hold no facts about people."""
     return {name: blake2s(value.encode(), digest_size=6).hexdigest() for name, value in facts.items()}
 
 
 def different(before: Facts, now: Facts, shown_before: Facts | None = None, *, is_old: bool = False) -> dict[str, str]:
-    """Fields of which a fact is gone or another one -> what was there and what is; facts that are new are none.
+    """Returns the fields with a lost or changed fact -> a message with both values. New facts are not differences.
 
-    `before`: digests. `shown_before`: the facts themselves, if they are known. `is_old`: a newer roll may have come.
+    `before`: digests. `shown_before`: the facts themselves, if they are known. `is_old`: a newer roll may have been
+    published since.
     """
     found: dict[str, str] = {}
     known, shown = shown_before or {}, digests(now)
@@ -84,7 +85,7 @@ def different(before: Facts, now: Facts, shown_before: Facts | None = None, *, i
 
 
 def _is_outdated(of: str, name: str, now: Facts) -> bool:
-    """True for a fact of a year that is gone where the page has the same of a later one."""
+    """Returns True for a missing fact of an earlier year if the page has the same fact for a later year."""
     field = name.partition(" ")[0]
     return (
         name not in now and of[:4].isdecimal() and any(other > name for other in now if other.startswith(f"{field} "))
@@ -92,7 +93,7 @@ def _is_outdated(of: str, name: str, now: Facts) -> bool:
 
 
 def sample(facts: Facts) -> dict[str, str]:
-    """Of each field one fact, the newest: parcels differ in how many years and sales they show."""
+    """Returns one fact for each field, the newest, because parcels differ in the number of years and sales they show."""
     found = dict.fromkeys((*_OF_PARCEL, *_OF_ROLL, "sale_price"), "")
     for name in sorted(facts):
         field, _, _of = name.partition(" ")
@@ -102,7 +103,7 @@ def sample(facts: Facts) -> dict[str, str]:
 
 
 def shape(field: str, value: str) -> str:
-    """What kind of value it is: how large a number, how an address begins and ends."""
+    """Returns the shape of a value: the number of digits, or the kinds of the first and the last word."""
     if not value:
         return "absent"
     if field == "tax_year":
@@ -116,25 +117,26 @@ def shape(field: str, value: str) -> str:
 
 
 class Distribution:
-    """How the facts of a site's parcels are spread, as far as they are known to be right."""
+    """The distribution of the facts of a site's parcels, learned from pages that are known to be right."""
 
     def __init__(self) -> None:
         self._pages = 0
         self._values: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._shapes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._repeated: Counter[str] = Counter()
-        """Field -> pages whose value is that of the page before."""
+        """Field -> number of pages with the same value as the page before."""
         self._before: dict[str, str] = {}
         self._last: dict[str, str] = {}
         self._run: Counter[str] = Counter()
-        """Field -> how many pages in a row, up to the last one that was stored, have its value."""
+        """Field -> number of consecutive pages, up to the last stored one, with its last value."""
         self._rare: defaultdict[str, float] = defaultdict(lambda: 1.0)
-        """Field -> how likely the rare shapes of so many pages in a row are."""
+        """Field -> probability of the rare shapes on the last consecutive pages."""
         self._allowed: set[tuple[str, str]] = set()
-        """Field and value of runs that were found to be right."""
+        """The field and value of each run that was found to be right."""
 
     def why_strange(self, page: Facts) -> str:
-        """Which field is no longer spread as before, if this page comes after those that were stored; else empty."""
+        """Returns a message about the field that is no longer distributed as before, if this page follows the stored
+        ones; else empty."""
         if self._pages < MIN_PAGES:
             return ""
         for field, value in sample(page).items():
@@ -146,14 +148,14 @@ class Distribution:
         return ""
 
     def store(self, page: Facts) -> None:
-        """Counts a page that is stored into its run. It is not known to be right yet."""
+        """Counts a stored page into its run. The page is not yet known to be right."""
         for field, value in sample(page).items():
             self._rare[field] = self._rareness(field, value)
             self._run[field] = self._run[field] + 1 if value == self._last.get(field) else 1
             self._last[field] = value
 
     def learn(self, pages: Iterable[Facts]) -> None:
-        """Takes pages for right, in the order in which they came."""
+        """Learns pages as right, in the order of their arrival."""
         for page in pages:
             self._pages += 1
             now = sample(page)
@@ -166,14 +168,15 @@ class Distribution:
             self._before = now
 
     def allow(self, page: Facts) -> None:
-        """The site has not changed: what was strange of this page is right."""
+        """Accepts the strange values of this page, because the site has not changed."""
         self._rare.clear()
         self._allowed.update((field, value) for field, value in sample(page).items() if value)
         if len(self._allowed) > MAX_VALUES:
             self._allowed.clear()
 
     def why_strange_rows(self, pages: Sequence[Facts]) -> str:
-        """Of a page of a table with many parcels: which field has one value or one rare shape for all; else empty."""
+        """Returns a message about a field with one value or one rare shape in nearly all rows of a table's page; else
+        empty."""
         if len(pages) < MIN_ROWS or self._pages < MIN_ROWS:
             return ""
         rows = [sample(page) for page in pages]
@@ -189,7 +192,7 @@ class Distribution:
         return ""
 
     def _chance_of(self, field: str, value: str) -> float:
-        """That a page has the value of the page before."""
+        """Returns the probability that a page has the same value as the page before."""
         return (1 + max(self._values[field][value], self._repeated[field])) / (self._pages + 2)
 
     def _rareness(self, field: str, value: str) -> float:
@@ -198,7 +201,7 @@ class Distribution:
 
 
 def parcels_of(records: Iterable[CountyRecord]) -> Iterator[dict[str, str]]:
-    """The facts of each parcel that records of many speak of."""
+    """Returns the facts of each parcel in records about many parcels."""
     by_parcel: defaultdict[str, list[CountyRecord]] = defaultdict(list)
     for record in records:
         by_parcel[record.parcel_id].append(record)
