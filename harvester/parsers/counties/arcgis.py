@@ -177,7 +177,7 @@ def cannot_page(body: bytes) -> bool:
 
 
 def _columns(fields: "list[_Field] | tuple[()]", row: Mapping[str, Any]) -> list[CountyColumn]:
-    """Returns the columns that the page describes, followed by the undescribed columns of its first row."""
+    """Returns the columns that the page describes, followed by the undescribed columns in its first row."""
     described = list(map(_column, fields))
     known = {column.name for column in described}
     return described + [CountyColumn(name) for name in row if name not in known]

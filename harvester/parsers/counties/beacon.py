@@ -48,7 +48,7 @@ _none_found = re.compile(
     r"(?:(?:parcel|property|general) )?(?:summary|information)\s*(?:[.,]|$)",
     re.IGNORECASE,
 ).search
-"""The message of a report without a parcel. Only an empty module that every parcel has distinguishes it from others."""
+"""The message of a report without a parcel: it names an empty module that every parcel would fill."""
 
 
 def read_template(body: bytes, url: str) -> str:
@@ -207,7 +207,7 @@ def _table(title: str, header: list[str], rows: list[list[str]]) -> Section:
 
 
 def _on_basis(names: Sequence[str]) -> list[str]:
-    """Appends the basis of `Total Value (Appraised 100%)` to the names of its parts above. Numbers repeated names."""
+    """Appends the basis of `Total Value (Appraised 100%)` to the names of the parts above. Numbers repeated names."""
     found: list[str] = []
     begun = 0
     for name in names:

@@ -59,7 +59,7 @@ _OF_LINES: Mapping[str, tuple[str, ...]] = {
     "care_of": labels.CARE_OF,
     "mailing": labels.MAILING,
 }
-"""Field that is joined from the lines of several columns -> the labels of those columns."""
+"""Field that is joined from the lines of several columns -> labels of the columns."""
 
 
 class Roles:
@@ -151,7 +151,7 @@ class Roles:
         return ", ".join(names[:MOST_COLUMNS_NAMED]) + (", ..." if len(names) > MOST_COLUMNS_NAMED else "")
 
     def _found(self, wanted: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-        """Returns the columns of each field, the likeliest first, without the fields that have no column."""
+        """Returns field -> columns, the likeliest first, without the fields that have no column."""
         found = {field: self._candidates(of) for field, of in wanted.items()}
         return {field: names for field, names in found.items() if names}
 
@@ -231,7 +231,7 @@ class Roles:
         return [name for name in found if name] if found[0] and found[2] else []
 
     def _names_in_parts(self) -> list[list[str]]:
-        """Returns the columns of each owner whose name is shown in parts."""
+        """Returns lists of columns, one for each owner whose name is shown in parts."""
         found = [[name for part in person if (name := self._column(part))] for person in labels.PERSONS]
         return [names for names, person in zip(found, labels.PERSONS, strict=True) if self._column(person[2])]
 

@@ -30,7 +30,7 @@ class Contract(NamedTuple):
     """The parts that the pages of a platform must have."""
 
     always: frozenset[str] = frozenset()
-    """The parts that each page shows, or for which it has at least a label with an empty value."""
+    """The parts that each page shows, at least as a label with an empty value."""
     is_table: bool = False
     """True for the rows of a table: a row may be empty if the table has the column. If an unread column may hold a
     missing part, the part is reported as missing with that reason and the page is accepted, because a table has many

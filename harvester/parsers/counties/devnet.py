@@ -36,7 +36,7 @@ _is_formatting = re.compile(r"[\s-]+")
 
 
 def view_of(parcel_id: str) -> str:
-    """Returns a parcel's number in the spelling that the addresses of these sites use."""
+    """Returns a parcel's number as spelled in the addresses on DEVNET sites."""
     return _is_formatting.sub("", parcel_id)
 
 
@@ -162,7 +162,7 @@ def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
     """Yields a section for each block of a table with a header: a cell that is alone in its row is the title of the
     next block.
 
-    The title of the first block of a table with values is the label of its first column.
+    The title of the first block of a table with values is the label above the first column.
     """
     rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
     header = next(([label_of(each) for each in row] for row in rows if _is_header(row)), [])
@@ -208,7 +208,7 @@ def _is_header(row: HtmlElement) -> bool:
 
 
 def _as_wide(cells: list[str], wide: int) -> list[str]:
-    """Fits a row to the width of its header; the surplus cells join the last one. Such rows do not become records."""
+    """Fits a row to the width of the header; the surplus cells join the last one. Such rows do not become records."""
     if len(cells) > wide:
         return [*cells[: wide - 1], " ".join(cells[wide - 1 :])]
     return cells + [""] * (wide - len(cells))

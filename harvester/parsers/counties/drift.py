@@ -35,11 +35,11 @@ LEAST_VALUES = 5
 LOOKED_AT = 20
 """Number of rows of a page that are checked first."""
 CONTROL_EVERY = 12
-"""Number of stored pages after which a control parcel is requested again."""
+"""Number of pages stored between two requests for control parcels."""
 MAX_UNPROVEN = 20
 """Maximum number of pages stored since a control parcel was last unchanged. No more are stored until one is."""
 UNASKED = "no control parcel was asked for yet"
-"""The doubt of a process that has stored no page yet."""
+"""The message of a process that has not requested a control parcel yet."""
 MAX_CONTROLS = 3
 """Maximum number of control parcels, which take turns."""
 _is_said = re.compile("[^\\W0]").search
@@ -85,7 +85,7 @@ class KnownCard(NamedTuple):
     parcel_id: str
     look: Signature
     digests: Facts
-    """The digests of its facts."""
+    """The digests of the facts."""
     facts: Facts = {}  # noqa: RUF012
     """The facts themselves; empty if another process stored the card."""
     is_old: bool = False
@@ -203,11 +203,11 @@ class Pages:
     def __init__(self) -> None:
         self.controls = Controls()
         self.witness, self.shown = "", Signature()
-        """The parcel whose card has most labels and kinds, and the signature of that card."""
+        """The parcel whose card has most labels and kinds, and the card's signature."""
         self.facts: Facts = {}
-        """The facts of that card."""
+        """The facts on the control page."""
         self.changed = ""
-        """The message about the changed control page; empty once a page is as before."""
+        """The message about the changed control page; empty once a page has the old layout."""
         self._lost = Signature()
         """The labels and kinds that the changed control page has lost."""
         self._read = 0
@@ -265,7 +265,7 @@ class Columns(NamedTuple):
     read: Mapping[str, int] = {}
     """Column that a field is read from -> number of values of the field's kind."""
     kinds: Mapping[str, str] = {}
-    """Column -> kind of values that the table declares; without columns for which it declares no kind."""
+    """Column -> kind of values that the table declares; columns without a declared kind are left out."""
 
     @classmethod
     def of(

@@ -42,7 +42,7 @@ class EsearchResults(NamedTuple):
     """A page of the results of a search."""
 
     parcel_ids: tuple[str, ...]
-    """The parcel of each row: a parcel has a row for each owner with a share."""
+    """The parcels in the order of the rows: a parcel has a row for each owner with a share."""
     total: int
     """Number of rows on all pages."""
 
@@ -208,7 +208,7 @@ def _add_pair(section: Section, label: HtmlElement) -> None:
 
 
 def _clean(text: str) -> str:
-    """Returns a value without the sign of its addition and without its unit."""
+    """Returns a value without a sign of addition and without a unit."""
     return "" if text in _NOTHING else _unit.sub("", text)
 
 

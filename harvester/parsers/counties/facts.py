@@ -17,7 +17,7 @@ from harvester.items.property import Assessment, CountyRecord, Property, Sale, T
 Facts = Mapping[str, str]
 """The name of a fact, `owner_names` or `market_value 2025` -> its value."""
 CHANCE = 1e-4
-"""Maximum probability of the facts of consecutive pages at which they count as strange."""
+"""Probability of the facts of consecutive pages below which they are strange."""
 RARE = 0.2
 """Share of pages below which a shape is rare."""
 MIN_PAGES = 10
@@ -132,7 +132,7 @@ class Distribution:
         self._rare: defaultdict[str, float] = defaultdict(lambda: 1.0)
         """Field -> probability of the rare shapes on the last consecutive pages."""
         self._allowed: set[tuple[str, str]] = set()
-        """The field and value of each run that was found to be right."""
+        """Field and value of runs that were found to be right."""
 
     def why_strange(self, page: Facts) -> str:
         """Returns a message about the field that is no longer distributed as before, if this page follows the stored
@@ -201,7 +201,7 @@ class Distribution:
 
 
 def parcels_of(records: Iterable[CountyRecord]) -> Iterator[dict[str, str]]:
-    """Returns the facts of each parcel in records about many parcels."""
+    """Yields the facts, parcel by parcel, from records about many parcels."""
     by_parcel: defaultdict[str, list[CountyRecord]] = defaultdict(list)
     for record in records:
         by_parcel[record.parcel_id].append(record)

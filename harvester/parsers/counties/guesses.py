@@ -1,6 +1,6 @@
-"""Guesses which field a label that nobody reads may belong to, by its words and by what stands beside it.
+"""Guesses the field that an unread label may belong to, from its words and its value.
 
-A guess never becomes a record: it refuses a page that lacks the field (`contract.py`), or is proposed to a person.
+A guess never becomes a record: it rejects a page that lacks the field (`contract.py`), or is proposed to a person.
 """
 
 import re
@@ -15,15 +15,15 @@ from harvester.parsers.counties.names import LineKind, line_kinds
 class _Guess(NamedTuple):
     field: str
     words: re.Pattern[str]
-    """What the label says, in capitals, with blanks between its words."""
+    """Words that the label must have, in capitals with blanks between them."""
     without: re.Pattern[str]
-    """What it must not say."""
+    """Words that the label must not have."""
     is_one: Callable[[str], bool]
-    """Whether the value may be one of the field."""
+    """Returns True if the value may be a value of the field."""
 
 
 MIN_VALUE = 100
-"""Dollars; a smaller number beside a label of values is a rate or a code."""
+"""Dollars. A smaller number beside a label for values is a rate or a code."""
 MAX_ACRES = 1_000_000
 _words = re.compile(r"[A-Z]+|\d+").findall
 _split = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -32,14 +32,14 @@ _of_others = re.compile(
     r"\b(agent|attorney|assessor|collector|treasurer|appraiser|preparer|lender|mortgage|bank|contact|school|district)\b",
     re.IGNORECASE,
 ).search
-"""Titles of sections that speak of somebody else."""
+"""Titles of sections about other people."""
 is_of_parts = re.compile(
     r"building|improvement|dwelling|residential|commercial|structure|addition|feature|yard|\bland\b|permit",
     re.IGNORECASE,
 ).search
-"""Titles of sections whose values are those of parts of a parcel."""
+"""Titles of sections with values for parts of a parcel only."""
 _is_bare = re.compile(r"(NAME|NAMES|NAME S|ADDRESS|ADDRESS LINE|ADDRESS 1)( 1)?").fullmatch
-"""Labels that only the title of their section tells apart."""
+"""Labels that only the title of their section makes distinct."""
 _of_owner = re.compile(r"\b(owner|taxpayer|mailing|mail)", re.IGNORECASE).search
 _of_place = re.compile(r"\b(parcel|property|situs|site|location|general|summary)\b", re.IGNORECASE).search
 _of_values = re.compile(
@@ -48,7 +48,7 @@ _of_values = re.compile(
     r"(?:\W|summary|history|information|info|details?)*",
     re.IGNORECASE,
 ).fullmatch
-"""Titles of sections whose amounts are those of the parcel, whatever their labels are called."""
+"""Titles of sections in which all amounts belong to the parcel, even with unknown labels."""
 _is_shown_as_money = re.compile(r"\(?\$\s*\d[\d,.]*\)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?").fullmatch
 _is_no_value = re.compile(
     r"\b(TAX(?:ES)?|RATE|LEVY|FEES?|EXEMPT\w*|DEDUCT\w*|CREDITS?|CAP|LOSS|SQ\w*|ACRE\w*|AREA|DATE|PRICE|SALES?)\b"
@@ -57,12 +57,12 @@ _OTHERS = r"(PRIOR|PREVIOUS|FORMER|OLD|LAST|SUBDIV\w*|PLAT|STREET|ROAD|SCHOOL|DI
 
 
 def _is_name(text: str) -> bool:
-    """Two words or more, of which none is a word of a legend."""
+    """Returns True for a name: two words or more, and no word of a legend."""
     return len(text.split()) > 1 and sum(map(str.isalpha, text)) >= _LETTERS and line_kinds([text]) == [LineKind.NAME]
 
 
 def _is_address(text: str) -> bool:
-    """A house number and a street; `6 - NEIGHBORHOOD OR SPOT` is a code."""
+    """Returns True for a house number with a street; `6 - NEIGHBORHOOD OR SPOT` is a code."""
     return (
         not is_code(text)
         and len(text.split()) > 1
@@ -145,7 +145,7 @@ _GUESSES = (
     _guess("neighborhood", r"\b(NEIGHBORHOOD|NBHD)\b", "", _is_text),
     _guess("subdivision", r"\bSUBDIV\w*\b", "", _is_text),
 )
-"""In the order in which they are tried."""
+"""The guesses, in the order they are tried."""
 OF_VALUES = frozenset(
     [
         "market_land_value",
@@ -160,7 +160,7 @@ OF_VALUES = frozenset(
 
 
 def guess(label: str, value: str | int) -> str:
-    """The field that a label, behind the title of its section, may belong to; empty: none is likely."""
+    """Returns the field that a label may belong to; empty if no field is likely. `label`: section title, `: `, label."""
     title, _, name = label.rpartition(": ")
     said = " ".join(_words(_split.sub(" ", name).upper()))
     if _of_others(title):

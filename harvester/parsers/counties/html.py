@@ -1,4 +1,4 @@
-"""Reads pages of county platforms: their text as people see it, and forms that are sent back with all they hold."""
+"""Reads pages of county platforms: their visible text, and forms with all their fields."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,45 +13,47 @@ from harvester.parsers.counties import values
 from harvester.parsers.counties.encoding import as_utf8
 
 _SILENT = frozenset(["script", "style", "noscript", "select", "textarea", "head"])
-"""Elements whose text is no part of what a cell says."""
+"""Elements whose text is not part of a cell's text."""
 _BLOCKS = frozenset(["address", "div", "li", "p"])
-"""Elements that stand in lines of their own."""
+"""Elements that start and end a line."""
 _BUTTONS = frozenset(["submit", "button", "image", "reset", "file"])
 MOST_COLUMNS = 1000
-"""Of a row, and of one cell as in the HTML standard: a page that says more could take all memory."""
+"""Maximum number of columns of a row, and of one cell as in the HTML standard: larger numbers could use up all memory.
+"""
 _LINE = "\x1e"
-"""Stands between lines until they are told apart."""
+"""The separator between lines until the text is split."""
 MAX_AROUND = 20
-"""Tables around a table: what stands within is read with each of them."""
+"""Maximum number of tables around a table, because inner tables are read again with each outer one."""
 MOST_BLANKS = 100
-"""In a row, in a text: what looks for something in it may take time that grows with their square."""
+"""Maximum number of consecutive blanks in a text: the time of some patterns grows with the square of this number."""
 _layout = re.compile(rf"(?<![ \xa0])(?:\s{{{MOST_BLANKS},}}|[ \xa0]*[\t\r\n\f]+)\s*")
 _has_deep_table = etree.XPath(f"boolean(//table[count(ancestor::table) > {MAX_AROUND}])")
 _is_hidden = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE).search
 
 
 class PageForm(NamedTuple):
-    """A form of a page, with the values that it came with."""
+    """A form of a page, with its initial values."""
 
     action: str
-    """Where it is sent."""
+    """The address that receives the form."""
     values: tuple[tuple[str, str], ...]
-    """Of all its fields, the hidden ones among them, but of no button."""
+    """The values of all fields, hidden ones included, but not of buttons."""
 
     def first_of(self, names: Sequence[str]) -> str:
-        """The first of these names that is a field of it. Raises ParseError."""
+        """Returns the first name that the form has as a field. Raises ParseError."""
         known = {name for name, _ in self.values}
         if found := next((name for name in names if name in known), None):
             return found
         raise ParseError(f"the form has no field {' or '.join(names)}")
 
     def filled(self, given: Mapping[str, str]) -> str:
-        """As it is posted: every value goes back as it came, but for those given, which may be of buttons."""
+        """Returns the body of the POST request: the initial values, replaced by the given ones, which may belong to
+        buttons."""
         return urlencode([*((name, value) for name, value in self.values if name not in given), *given.items()])
 
 
 def read_page(body: bytes) -> HtmlElement:
-    """The page. Raises ParseError when there is none."""
+    """Returns the parsed page. Raises ParseError when the body has no page."""
     try:
         parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
         page = document_fromstring(as_utf8(body), parser=parser)
@@ -64,7 +66,7 @@ def read_page(body: bytes) -> HtmlElement:
 
 
 def form_with(page: HtmlElement, names: Iterable[str], url: str) -> PageForm | None:
-    """The form that has a field of one of these names, hidden or not; None when there is none. Raises ParseError."""
+    """Returns the form that has a field with one of the names, hidden or not, or None. Raises ParseError."""
     wanted = frozenset(names)
     for form in page.iter("form"):
         if isinstance(form, FormElement) and any(
@@ -78,7 +80,8 @@ def form_with(page: HtmlElement, names: Iterable[str], url: str) -> PageForm | N
 
 
 def absolute(url: str, address: str) -> str:
-    """An address on the page at `url`; empty: it is none. Footers of sites have such as `http://[your town]/`."""
+    """Returns the absolute form of an address on the page at `url`; empty if invalid, as `http://[your town]/` in some
+    footers."""
     try:
         joined = urljoin(url, address.strip()) if address else ""
         urlsplit(joined)
@@ -88,14 +91,14 @@ def absolute(url: str, address: str) -> str:
 
 
 def lines_of(element: HtmlElement) -> list[str]:
-    """What it says, line by line, without what it hides.
+    """Returns the visible lines of an element.
 
-    Blanks within a line stay as they are: some parcels' numbers have several.
+    Blanks within a line are preserved, because some parcel numbers have several.
     """
     if len(element) or element.tag in _SILENT:
         lines = "".join(_texts(element)).split(_LINE)
     else:
-        lines = (element.text or "").split(_LINE)  # of most cells
+        lines = (element.text or "").split(_LINE)  # the fast path for most cells
     return [
         shown if _is_one_line(shown) else _layout.sub(" ", shown).replace("\xa0", " ")
         for line in lines
@@ -104,17 +107,18 @@ def lines_of(element: HtmlElement) -> list[str]:
 
 
 def _is_one_line(shown: str) -> bool:
-    """Tells, far sooner than the pattern would, that nothing in it is layout."""
+    """Returns True if the text has no layout to collapse. Much faster than the pattern."""
     return shown.isprintable() and (len(shown) < MOST_BLANKS or "  " not in shown)
 
 
 def text_of(element: HtmlElement) -> str:
-    """The same in one line."""
+    """Returns the visible text of an element in one line."""
     return " ".join(lines_of(element))
 
 
 def spread(cells: Iterable[HtmlElement]) -> list[str]:
-    """What the cells of a row say; a wide one is there for each of its columns. Raises ParseError for too many."""
+    """Returns the texts of a row's cells; a wide cell is repeated for all its columns. Raises ParseError for too many
+    columns."""
     texts: list[str] = []
     for cell in cells:
         texts += [text_of(cell)] * min(max(values.whole(cell.get("colspan")) or 1, 1), MOST_COLUMNS)
@@ -124,17 +128,17 @@ def spread(cells: Iterable[HtmlElement]) -> list[str]:
 
 
 def has_class(element: HtmlElement, name: str) -> bool:
-    """Whether it is of a class, whatever its capitals."""
+    """Returns True if the element has the CSS class, compared without regard to case."""
     return name.lower() in (element.get("class") or "").lower().split()
 
 
 def is_visible(element: HtmlElement) -> bool:
-    """Whether nothing around it hides it."""
+    """Returns True if neither the element nor its ancestors are hidden."""
     return not any(_is_hidden(each.get("style") or "") for each in (element, *element.iterancestors()))
 
 
 def _values(form: HtmlElement) -> Iterator[tuple[str, str]]:
-    """As a browser sends them: `form_values` of lxml leaves fields out that have no attribute `value`."""
+    """Yields the fields as a browser sends them: `form_values` of lxml omits fields without an attribute `value`."""
     for field in form.iter("input", "select", "textarea"):
         name, kind = field.get("name"), (field.get("type") or "").lower()
         if not name or field.get("disabled") is not None or kind in _BUTTONS:

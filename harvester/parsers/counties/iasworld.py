@@ -1,4 +1,4 @@
-"""Reads pages of Tyler's iasWorld Public Access: search forms, results, and the datalets of a parcel."""
+"""Reads pages of Tyler's iasWorld Public Access: search forms, results, and the datalets (data pages) of a parcel."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "number": ("inpNumber", "inpNo"),
     "street": ("inpStreet",),
 }
-"""What is searched by -> names of the field, the likeliest first."""
+"""Search criterion -> names of its field, the likeliest first."""
 PAGE = "PageNum"
-"""Field with the number of the page of results."""
+"""The field with the page number of the results."""
 _BUTTON = {"btSearch": "Search", "hdAction": "Search"}
 _SHOWN = ("sel", "selected")
-"""Classes of the entry of the side menu that is shown. Without one it may be read twice, which does no harm."""
+"""CSS classes of the side menu's current entry. Without one a datalet may be read twice, which does no harm."""
 _PAGE_SIZES = ("selPageSize", "PageSize")
 _row_address = re.compile(r"""['"]([^'"]*datalet\.aspx\?[^'"]*)['"]""", re.IGNORECASE).search
 _banner = re.compile(
@@ -56,28 +56,28 @@ _is_address = re.compile(r"https?://[^\s]+").fullmatch
 
 
 class IasWorldRow(NamedTuple):
-    """A line of the results of a search."""
+    """A row of the results of a search."""
 
     jurisdiction: str
-    """As the site numbers it: `025`."""
+    """The jurisdiction number on the site: `025`."""
     parcel_id: str
     tax_year: int
-    """0: it does not say one."""
+    """0 if the row has no year."""
     url: str
-    """Of its datalet, good in this session only."""
+    """The address of the datalet, valid in this session only."""
 
 
 class IasWorldResults(NamedTuple):
-    """A page of what a search has found."""
+    """A page of the results of a search."""
 
     rows: tuple[IasWorldRow, ...]
     form: PageForm | None
     goes_on: bool
-    """Whether there are more pages."""
+    """True if there are more pages."""
 
 
 class Tab(NamedTuple):
-    """A datalet that the side menu leads to."""
+    """A datalet that the side menu links to."""
 
     mode: str
     url: str
@@ -88,11 +88,12 @@ class First(NamedTuple):
 
     page: ParcelPage
     tabs: list[Tab]
-    """The others that its side menu leads to, in their order, each once."""
+    """The other datalets in the side menu, in their order, without duplicates."""
 
 
 def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[PageForm, list[str]]:
-    """The search form, and the names of its fields for these words of FIELDS. Raises ParseError and PageFailed."""
+    """Returns the search form and the field names for the criteria `by` (keys of FIELDS). Raises ParseError and
+    PageFailed."""
     page = _checked(read_page(body))
     form = form_with(page, [name for word in by for name in FIELDS[word]], url)
     if form is None:
@@ -101,13 +102,14 @@ def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[PageForm, lis
 
 
 def search_body(form: PageForm, given: Mapping[str, str], number: int = 1) -> str:
-    """What is posted to search; `number`: which page of its results is asked for."""
+    """Returns the body of a search request. `number`: the requested page of the results."""
     known = {name for name, _ in form.values}
     return form.filled({**_BUTTON, **given, **({PAGE: str(number)} if number > 1 or PAGE in known else {})})
 
 
 def read_answer(body: bytes, url: str) -> IasWorldResults | First | str:
-    """Of a search: its results, the datalet of the only one, or the address of that. Raises ParseError, PageFailed."""
+    """Reads the response to a search: results, the datalet of the only result, or its address. Raises ParseError,
+    PageFailed."""
     page = _checked(read_page(body))
     table = next((each for each in page.iter("table") if each.get("id") == "searchResults"), None)
     if table is not None:
@@ -121,18 +123,18 @@ def read_answer(body: bytes, url: str) -> IasWorldResults | First | str:
 
 
 def read_datalet(body: bytes, url: str) -> ParcelPage:
-    """What a datalet says. Raises ParseError and PageFailed."""
+    """Reads a datalet. Raises ParseError and PageFailed."""
     return _datalet(_checked(read_page(body)), url)
 
 
 def read_first(body: bytes, url: str) -> First:
-    """The same of the first one. Raises ParseError and PageFailed."""
+    """Reads the first datalet of a parcel. Raises ParseError and PageFailed."""
     page = _checked(read_page(body))
     return First(_datalet(page, url), _tabs(page, url))
 
 
 def _tabs(page: HtmlElement, url: str) -> list[Tab]:
-    """The datalets in the side menu but the one that is shown."""
+    """Returns the datalets in the side menu, without the shown one."""
     tabs: dict[str, Tab] = {}
     shown = {_mode_of(url)}
     for menu in (each for each in page.iter("div", "ul", "td") if each.get("id") == "sidemenu"):
@@ -148,7 +150,7 @@ def _tabs(page: HtmlElement, url: str) -> list[Tab]:
 
 
 def _checked(page: HtmlElement) -> HtmlElement:
-    """Raises PageFailed for pages that come in place of others."""
+    """Returns the page. Raises PageFailed for a maintenance page and for the disclaimer, which replace other pages."""
     for element in page.iter("div", "span", "input", "button"):
         name = element.get("id") or element.get("name") or ""
         if name.endswith("divSMaint") and is_visible(element):
@@ -174,7 +176,7 @@ def _results(page: HtmlElement, table: HtmlElement, url: str) -> IasWorldResults
 
 
 def _row(row: HtmlElement, url: str) -> IasWorldRow:
-    """Its token is JUR:PARID:YEAR."""
+    """Reads a row of the results. Its token is JUR:PARID:YEAR."""
     address = _address_in(row)
     for field in row.iter("input"):
         parts = (field.get("value") or "").split(":")
@@ -195,15 +197,15 @@ def _address_in(row: HtmlElement) -> str:
 
 
 def _banner_address(page: HtmlElement) -> list[Section]:
-    """The address in the banner, behind the owner's name, of a page that shows it nowhere else."""
+    """Returns the address in the banner, after the owner's name, for pages that show it nowhere else."""
     shown = [text_of(cell) for cell in page.iter("td") if has_class(cell, "DataletHeaderBottom")]
     addresses = [text for text in shown[1:2] if _is_of_house(text)]
     return [Section("Banner", [("Address", addresses)], means={"Address": "ADDRESS"})] if addresses else []
 
 
 def _year_of(sections: Iterable[Section]) -> int:
-    """The year that titles of sections name, as `2025 Tax Status`, where it is one; the form has that of the roll to
-    come on some sites."""
+    """Returns the year in titles of sections, such as `2025 Tax Status`, if there is exactly one; else 0. On some sites
+    the form has the year of the next roll instead."""
     years = {int(found[0]) for section in sections if (found := _year(section.title))}
     return years.pop() if len(years) == 1 else 0
 
@@ -225,7 +227,7 @@ def _parcel_id(page: HtmlElement) -> str:
 
 
 def _banner_id(cell: HtmlElement) -> str:
-    """The parcel's number, if the cell is a banner."""
+    """Returns the parcel's number if the cell is a banner; else empty."""
     found = _banner(" ".join(lines_of(cell))) if has_class(cell, "DataletHeaderTop") else None
     return str(found[1].strip()) if found else ""
 
@@ -252,7 +254,7 @@ def _datalet(page: HtmlElement, url: str) -> ParcelPage:
 
 
 def _tables_of(page: HtmlElement, parcel_id: str) -> Iterator[HtmlElement]:
-    """The tables below the banner of this parcel: a page may go on with another parcel, below a banner of its own."""
+    """Yields the tables below the banner of this parcel: another parcel may follow on the page, below its own banner."""
     shown = parcel_id
     for element in page.iter("table", "td", "th"):
         if element.tag != "table":
@@ -262,7 +264,7 @@ def _tables_of(page: HtmlElement, parcel_id: str) -> Iterator[HtmlElement]:
 
 
 def _section(table: HtmlElement) -> Section | None:
-    """None when nothing in it has a label."""
+    """Reads a table. Returns None when it has no labels."""
     section = Section(_named(table.get("id")))
     for row in table.iter("tr"):
         if next(row.iterancestors("table")) is not table:
@@ -284,9 +286,9 @@ def _section(table: HtmlElement) -> Section | None:
 
 
 def _turn(section: Section) -> None:
-    """Makes labels at the side of those above the lines of owners: `Current Owner`, `Co-Owner`, `Mailing Address`.
+    """Turns labels above the lines of owners into labels at the side: `Current Owner`, `Co-Owner`, `Mailing Address`.
 
-    An address is that of the first owner, if each has one: his lines end where another name stands.
+    If each owner has an address, only the first owner's is used: his lines end before the row with the next name.
     """
     names = [at for at, label in enumerate(section.header) if plain(label) in ("NAME", "NAMES", *OWNERS)]
     of_first = [row for row in section.rows if row]
@@ -301,7 +303,7 @@ def _turn(section: Section) -> None:
 
 
 def _split_places(section: Section) -> None:
-    """Makes two of the city and the ZIP code of the property that stand beside one label."""
+    """Splits the property's city and ZIP code into two labels if they share one."""
     if _is_of_mail(section.title):
         return
     for at, (label, lines) in enumerate(section.pairs):
@@ -313,7 +315,7 @@ def _split_places(section: Section) -> None:
 
 
 def _is_note(cells: Sequence[HtmlElement]) -> bool:
-    """True for a lone cell as wide as the labels and values above it, which is neither."""
+    """Returns True for a lone wide cell that is neither a label nor a value."""
     return (
         len(cells) == 1
         and (values.whole(cells[0].get("colspan")) or 1) > 1
@@ -322,14 +324,14 @@ def _is_note(cells: Sequence[HtmlElement]) -> bool:
 
 
 def _is_header(cells: Iterable[HtmlElement]) -> bool:
-    """Whether they are labels that stand above others."""
+    """Returns True for a row of labels above columns."""
     return not any(has_class(each, "DataletSideHeading") or has_class(each, "DataletData") for each in cells) and any(
         each.tag == "th" or has_class(each, "DataletTopHeading") for each in cells
     )
 
 
 def _add_pairs(section: Section, cells: Iterable[HtmlElement]) -> None:
-    """A blank label goes on with the lines of the one before."""
+    """Adds labels with their values. A blank label continues the lines of the label before."""
     for cell in cells:
         if has_class(cell, "DataletSideHeading"):
             label = _named(text_of(cell))
@@ -340,12 +342,12 @@ def _add_pairs(section: Section, cells: Iterable[HtmlElement]) -> None:
 
 
 def _named(shown: str) -> str:
-    """Without what some sites write around a label: `Address:`, `Taxes **`."""
+    """Returns a label without surrounding marks: `Address:`, `Taxes **`."""
     return shown.replace("\xa0", " ").lstrip(_MARKS).rstrip(f"{_MARKS}:")
 
 
 def _pdf_of(page: HtmlElement, url: str) -> str:
-    """A link to a PDF that says of itself that it is a bill."""
+    """Returns the address of a linked PDF whose text or address calls it a bill; else empty."""
     for link in page.iter("a"):
         if ".pdf" not in (link.get("href") or "").lower():
             continue

@@ -1,6 +1,6 @@
-"""What counties call their columns: field -> labels, the likeliest first.
+"""Lists the labels that counties use for columns: field -> labels, the likeliest first.
 
-A label is written as `plain` makes it. A number at the end of a column's name is no part of its label: OWNER1 and
+Labels are in the form that `plain` returns. A number at the end of a column's name is not part of its label: OWNER1 and
 OWNER2 are two lines of OWNER, SALEDATE2 is the date of a second sale.
 """
 
@@ -14,26 +14,27 @@ _not_a_label = re.compile(r"[^A-Z0-9]+")
 _numbered = re.compile(r"(.*[A-Z])_?0?([1-9])").fullmatch
 _of_a_sale = re.compile(r"(SALE|SALES)(?:_SEGMENT)?_?([1-9])_?(.*)").fullmatch
 _published = re.compile(r"(.+?)(?:_MDP_FIELD_(?:NAMES_)?([A-Z0-9]+)(?:_[A-Z_]+)?)?(?:_SDAT_FIELD_\d+)?").fullmatch
-"""How Maryland's data set names a column: by words, by the field of the state's table, by that of the counties'."""
+"""The name of a column in Maryland's data set: words, the field of the state's table, the field of the counties' table.
+"""
 MAX_SHAPE_NAME = 10
-"""Characters of a column's name in a file of shapes."""
+"""Maximum length of a column's name in a shapefile, in characters."""
 
 
 class ColumnLabel(NamedTuple):
-    """What a column's name says."""
+    """The label and the number in a column's name."""
 
     label: str
     number: int = 0
-    """That it ends with; 0: none."""
+    """The number at the end of the name; 0 if there is no number."""
 
 
 def plain(name: str) -> str:
-    """Capitals and digits of a name, without the name of its table: `GIS.PARCELS.Owner_Name` -> OWNERNAME."""
+    """Returns the letters and digits of a name in capitals, without its table: `GIS.PARCELS.Owner_Name` -> OWNERNAME."""
     return _not_a_label.sub("", _prefix.sub("", name.strip()).upper())
 
 
 def label_of(name: str) -> ColumnLabel:
-    """A column's label and number."""
+    """Returns a column's label and number."""
     capitals = _prefix.sub("", name.strip()).upper()
     if "_MDP_FIELD_" in capitals or "_SDAT_FIELD_" in capitals:
         found = _published(capitals)
@@ -52,7 +53,7 @@ def _labels(words: str) -> tuple[str, ...]:
 
 
 def _made_of(*parts: str) -> tuple[str, ...]:
-    """Every label that begins with a word of the first part and goes on with one of each of the others.
+    """Returns every combination of one word from each part, in the order of the parts.
 
     `_` stands for no word.
     """
@@ -63,7 +64,7 @@ _OWNERS = (
     "MAILING MAIL MAILINGADDRESS MAILADDRESS OWNERADDRESS OWNERMAILING OWNERMAIL OWNMAIL OWNER OWN OWNR OWNERS TAXPAYER"
     " TAXPA TAXPR PSTL BILLING M MA O OWNADDR OWNADDRESS OWNAD OWNERADDR MAILADDR MAILINGADDR CHANGENOTICE"
 )
-"""How columns of the owner's address begin; those of the property's."""
+"""First words of the labels for the owner's address. `_SITES` has the ones for the property's address."""
 _SITES = (
     "SITUS SITE PROPERTY PROP LOC LOCATION PHYSICAL PHYS PHY PARCEL PAR PREMISE PREMISES"
     " SITUSADDRESS SITUSADDR SITEADDRESS SITEADDR PROPERTYADDRESS PROPADDRESS PROPADDR"
@@ -85,7 +86,7 @@ _APPRAISED = "APPRAISED APPRAISAL APPR APR"
 
 
 def _values(basis: str, of: str) -> tuple[str, ...]:
-    """The labels of a part of the value on a basis, in each order of the words."""
+    """Returns the labels for a part of the value on a basis, with the words in each order."""
     value = f"{_VALUE} _"
     return (
         *_made_of(basis, of, value),
@@ -107,7 +108,7 @@ PARCEL_ID = _labels(
     " PAMSPIN SCHEDNUM SCHEDULENUMBER STRAP FOLIONUMBER SWISPRINTKEY TAXPARCELID TAXPARCELNUMBER TAXPARCELNO"
     " TAXPARCEL PARCELPIN PARCELKEY GISPIN GISLINK PCN TMK TMKTXT BBL MAPBLKLOT BLKLOT ACCOUNT FOLIO"
 )
-"""The parcel's number, where the site's entry names no column."""
+"""Labels for the parcel's number, if the site's entry names no column."""
 OTHER_IDS = (
     *PARCEL_ID,
     *_labels(
@@ -179,7 +180,7 @@ PROPERTY: Mapping[str, tuple[str, ...]] = {
         " SQUAREFEETOFLIVINGAREA BUILDINGHEATEDAREA BLDGHEATEDAREA HEATAREA HEATAR SQFTMAIN RESFLRAREAAG"
     ),
 }
-"""Of a Property: fields that one column is read into."""
+"""Fields of a Property that are read from a single column."""
 
 SITUS = (
     *_made_of(_SITES, _ADDRESSES),
@@ -188,12 +189,12 @@ SITUS = (
         " E911ADDR ADRLABEL STREETADDRESS FULLADDRESS FULLADDR ADDRFULL ADDRESSFULL PRIMARYADDRESS ADDRESS ADDRESSLINE"
     ),
 )
-"""Where the property is; lines in the order of their numbers, like those below."""
+"""Labels for the property's address. Lines are in the order of their numbers, also for the labels below."""
 LOCATION = _labels("LOCATION LOCAPROP")
-"""The same where nothing else says it: often a remark."""
+"""Labels for the property's address if no other label has it: often a remark."""
 _SITE_PARTS = "SITUS SITE PARCELADDRESS PREMISEADDRESS LOC LOCATION PHYSICAL PHYS PHY PROPADDR PROPERTYADDRESS S"
 _PARCEL_PARTS = "PROPERTY PROP PAR"
-"""Words before those of parts that nothing else of a parcel is called by: `PROPERTYNUMBER` may be the parcel's."""
+"""First words for unambiguous address parts only: `PROPERTYNUMBER` may be the number of the parcel."""
 _BARE_PARTS = _labels(
     "HOUSENUMBER HOUSENUM HOUSENO STREETNUMBER STREETNUM STREETNUMB STREETNO STNUM STNO ADDRNUM ADDRNO ADDNUM ADRNUM"
     " ADRNO ANUMBER ADDRESSNUMBER STREET STREETNAME STNAME FULLSTR PSTRNAM ADRSTR ADDRST"
@@ -240,10 +241,10 @@ SITUS_PARTS = (
         *_made_of(f"{_SITE_PARTS} {_PARCEL_PARTS}", "UNIT APT UNITNO UNITNUM UNITNUMBER SUITE"),
     ),
 )
-"""Columns of its parts, in the order in which they are written, where no column has all of it: the first is the house
-number, the third the street's name."""
+"""Labels for an address in parts, as written, if no column has the whole address: the first part is the house number,
+the third the street name."""
 SITED_PARTS = tuple(tuple(label for label in of if label not in _BARE_PARTS) for of in SITUS_PARTS)
-"""Those whose names say that they are the property's."""
+"""The labels of address parts that name the property."""
 _MAIL = "MAILINGADDRESS MAILADDRESS MAILING MAIL OWNERADDRESS OWNER OWN"
 MAILING_PARTS = (
     _made_of(_MAIL, "NUMBER NUM NO STREETNUMBER HOUSENUMBER ADRNO"),
@@ -252,31 +253,33 @@ MAILING_PARTS = (
     _made_of(_MAIL, "SUFF SUFFIX STREETSUFFIX STTYPE STREETTYPE ADRSUF"),
     _made_of(_MAIL, "POSTDIR ADRPOSTDIR"),
 )
-"""The same of the owner's address."""
+"""Labels for the parts of the owner's address."""
 MAILING_BOX = _made_of(_MAIL, "POBOX BOX")
 _PERSONS = "OWNER OWNER1 PRIMARYOWNER COOWNER OWNER2 SECONDARYOWNER ADDITIONALOWNER ADDITIONALOWNER1 ADDITIONALOWNER2"
 PERSONS = tuple(
     tuple(_made_of(person, words) for words in ("FIRSTNAME FIRST", "MIDDLENAME MIDDLE MI", "LASTNAME LAST", "SUFFIX"))
     for person in _PERSONS.split()
 )
-"""Of each owner, where no column has the whole name: its parts as one writes them; the third is the family's."""
+"""Labels for the parts of each owner's name as written, if no column has the whole name; the third is the family name.
+"""
 BARE_ADDRESS = _labels("ADDRESS ADDR ADDRESSLINE ADDRLINE ADD STADDRESS STREETADDRESS")
 BARE_CITY, BARE_ZIP = _labels("CITY CITYNAME ADDRCITY"), _labels("ZIPCODE ZIP ZIPCD ZIPCODE5DIGIT ADDRZIP")
 BARE_STATE = _labels(f"STATE ST ADDRSTATE {_TOGETHER}")
-"""Without a word that says whose they are. Where a state is shown they are the owner's, unless he has others: all
-parcels of a county are in one state."""
+"""Labels that do not say whose address they show. Beside a state they are the owner's, unless the table has others for
+him: all parcels of a county are in one state."""
 WITH_UNIT: Mapping[str, tuple[tuple[str, str], ...]] = {
     "acres": (("LOTSIZE", "LOTUNITS"), ("LEGALAREA", "LGLAREAUNIT"), ("LEGALAREA", "LGLAREAU")),
     "gis_acres": (("GISAREA", "GISAREAUNIT"), ("GISAREA", "GISAREAU")),
 }
-"""Field -> a column with a size, and one with its unit."""
+"""Field -> a column with a size, and the column with its unit."""
 OWNERS = _labels(
     "OWNERNAME OWNERNAMES OWNERNME OWNERNM OWNNAME OWNER OWNERFULLNAME OWNERFULL PRIMARYOWNER OWNERSNAME OWNNM"
     " PARCELOWNER OWNERNAMEADDRESS CURRNAME CURROWNER CURRENTOWNER OWNERNAM ACCTNAME PROPERTYOWNER TAXPANAME"
     " OWNERS OWNR PRIMOWNER OWNERLINE ONAME FILEASNAME PYOWNERNAME OWNERADDRESSNAME DEEDHOLDER DEEDEDOWNER"
 )
 BARE_NAMES = _labels("NAME NAMELINE")
-"""Owners where no other column has any, and where there are several: a lone `NAME` may be that of a plat."""
+"""Labels for owners if no other label has any and there are several columns: a lone `NAME` may be the name of a plat.
+"""
 MORE_OWNERS = _labels(
     "COOWNER COOWNERNAME OWNERCOOWNERNAME OWNERTWO SECONDOWNER SECONDARYOWNER SECONDOWNERNAME JOINTOWNER OWN"
     " ADDOWNER ADDITIONALOWNER OTHEROWNER OWNERNAMETWO SECONDARYOWNERNAME COOWNERS"
@@ -304,9 +307,9 @@ CARE_OF = _labels(
     "INCAREOFNAME INCAREOF CAREOF CAREOFNAME OWNERCAREOF INCARE NAMECARE MAILNAMECARE MAILCAREOF MAILCO ATTN ATTENTION"
     " MAILATTN OWNERATTN AGENTCAREOF OWNERINCAREOF"
 )
-"""Who takes the owner's mail: the first line of its address."""
+"""Labels for the recipient of the owner's mail: the first line of the mailing address."""
 MAILING_STREET = _made_of(_OWNERS, "STREET")
-"""Its line with the street, where others have who takes the mail."""
+"""Labels for the street line of the mailing address, if the other lines name the recipient."""
 MAILING_TOGETHER = _made_of(_OWNERS, _TOGETHER)
 MAILING_CITY = (
     *_labels("CURRCITY CITYGL"),
@@ -395,12 +398,12 @@ ASSESSMENT: Mapping[str, tuple[str, ...]] = {
         " HOMESTEADEXEMPTION TOTALEXEMPTIONVALUE TOTALPROPERTYEXEMPTION"
     ),
 }
-"""Of an Assessment: money."""
+"""Fields of an Assessment: amounts of money."""
 BARE_VALUES: Mapping[str, tuple[str, ...]] = {
     "land_value": _labels("LAND LND"),
     "improvement_value": _labels("BLDG BLDGS BUILDING BUILDINGS BLD IMPR IMPROVEMENT IMPROVEMENTS"),
 }
-"""Amounts where both are shown, as numbers, beside a sum: alone, `LAND` and `BUILDING` may be anything."""
+"""Amounts if both are shown as numbers beside a sum: alone, `LAND` and `BUILDING` may have any meaning."""
 STAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     stage: {
         "assessed_value": (f"{stage.upper()}TOT", f"{stage.upper()}TOTAL"),
@@ -409,7 +412,7 @@ STAGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     }
     for stage in ("mailed", "certified", "board")
 }
-"""Stage of the roll -> likewise, where each has columns of its own."""
+"""Stage of the roll -> field -> labels, for tables with columns for each stage."""
 
 SALE: Mapping[str, tuple[str, ...]] = {
     "sale_date": _labels(
@@ -444,10 +447,11 @@ SALE: Mapping[str, tuple[str, ...]] = {
         " VALIDSALEOROTHERREASON QUALIFIED QUALIFIEDSALE"
     ),
 }
-"""Of a Sale. Those of one number belong to one sale. BOOK and PAGE alone are often those of the assessor's map."""
+"""Fields of a Sale. Columns with the same number belong to one sale. BOOK and PAGE alone often refer to the assessor's
+map."""
 
 BARE_PRICE = "PRICE"
-"""That of a sale whose date stands in another column."""
+"""The label of the price if another column has the date of the sale."""
 ALL = frozenset(
     [
         *OTHER_IDS,
@@ -467,15 +471,15 @@ ALL = frozenset(
         *(label for table in (PROPERTY, ASSESSMENT, SALE, *STAGES.values()) for of in table.values() for label in of),
     ]
 )
-"""A column that has one of these is what its name says, whatever else it is called."""
+"""Labels with a certain meaning: a column with such a name keeps this meaning, whatever its alias is."""
 
 
 _now = re.compile(r"(?:TRUE|CURRENT|CURR|CUR)_?(?=[A-Z])(.+)|(.+?)_?(?:CURRENT|CURR|CUR|TXT|TEXT)").fullmatch
-"""What some write around a label: that it is the true one, or that of today."""
+"""Marks around a label that call it the true or the current one."""
 
 
 def without_marks(name: str) -> ColumnLabel | None:
-    """The label of a column whose name says beside it that it is the one of today; None when none is known."""
+    """Returns the label of a column whose name also has a mark such as CURRENT; None if the label is unknown."""
     found = _now(_prefix.sub("", name.strip()).upper())
     within = label_of(found[1] or found[2]) if found else None
     bare = [label for of in BARE_VALUES.values() for label in of]
@@ -488,7 +492,8 @@ def without_marks(name: str) -> ColumnLabel | None:
 
 
 def _cut() -> dict[str, str]:
-    """Beginning of a label -> the label, of those that lack at most two letters, where one alone is the shortest."""
+    """Returns shortened labels, by one or two letters -> the label. If several share a beginning, the shortest is
+    taken, unless two are equally short."""
     whole: dict[str, list[str]] = {}
     for label in sorted(ALL, key=len):
         for lacking in (1, 2):
@@ -504,6 +509,6 @@ _whole = _cut()
 
 
 def whole(name: str, label: str) -> str:
-    """The label of a column whose name is cut at the tenth character, as in files of shapes; else the same."""
+    """Returns the full label of a column name cut at the tenth character, as in shapefiles; else the label unchanged."""
     is_cut = len(_prefix.sub("", name.strip())) == MAX_SHAPE_NAME and label not in ALL
     return _whole.get(label, label) if is_cut else label

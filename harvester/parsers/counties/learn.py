@@ -1,4 +1,4 @@
-"""Proposes synonyms for the labels of saved pages that nobody reads, for a person to judge."""
+"""Proposes synonyms for the unread labels of saved pages, for a person to judge."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,18 +9,18 @@ from harvester.parsers.counties.table import PageRows
 
 
 class Proposal(NamedTuple):
-    """A label that nobody reads, and what it may mean."""
+    """An unread label, and the field it may belong to."""
 
     label: str
     field: str
-    """Empty: nothing is proposed, since nothing is likely, or the pages have the field from another label."""
+    """Empty if no field is likely, or if the pages have the likely field from another label."""
     pages: int
-    """That have it."""
+    """Number of pages with the label."""
     sample: str
 
 
 def proposals(pages: Iterable[PageRows]) -> list[Proposal]:
-    """Of each label that nobody reads: those with a field first."""
+    """Returns a proposal for each unread label, those with a field first."""
     pages = list(pages)
     known = Counter(field for page in pages for field in set(_fields(page)))
     samples: dict[str, list[str]] = {}
@@ -35,12 +35,12 @@ def proposals(pages: Iterable[PageRows]) -> list[Proposal]:
 
 
 def _fields(page: PageRows) -> Iterator[str]:
-    """Those that any record of a page has."""
+    """Yields the fields that have a value in any record of a page."""
     for record in page.records:
         yield from (name for name in record.__struct_fields__ if getattr(record, name) not in (None, "", (), {}))
 
 
 def _field(label: str, shown: list[str], known: Counter[str], pages: int) -> str:
-    """The field that most values of a label may be one of, unless all pages have it."""
+    """Returns the field that most values of a label may belong to; empty if all pages have it already."""
     ((field, times),) = Counter(guess(label, text) for text in shown).most_common(1)
     return field if 2 * times > len(shown) and known[field] < pages else ""

@@ -1,4 +1,4 @@
-"""Tells the names of owners from what stands between them: addresses, agents, notices."""
+"""Separates the names of owners from addresses, agents and notices."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _is_box = re.compile(
     re.IGNORECASE,
 ).match
 is_city = re.compile(rf".*[a-z].*\b(?:{_STATES})\.?,?\s+\d{{5}}(?:[- ]?\d{{4}})?", re.IGNORECASE).fullmatch
-"""Tells a line that ends with a city, its state and ZIP code."""
+"""Matches a line that ends with a city, its state and ZIP code."""
 _is_street = re.compile(
     rf"\d+[a-z]?(?:[-/]\d+[a-z]?)?\s+(?:\S+\s+){{1,5}}?(?:{_STREETS})\.?(?:\s+[NSEW]{{1,2}}\.?)?"
     r"(?:,?\s+(?:apt|unit|ste|suite|fl|floor|lot|bldg|#).*)?",
@@ -56,30 +56,30 @@ is_notice = re.compile(
     r"|not (?:shown|displayed|available) online|for privacy reasons|by state statute|exempt from public)\b.*",
     re.IGNORECASE,
 ).fullmatch
-"""Tells a text that stands where a name or an address is kept back: `CONFIDENTIAL`, `please log in`."""
+"""Matches a notice in place of a withheld name or address: `CONFIDENTIAL`, `please log in`."""
 MAX_LINE = 300
-"""Characters of a name; what is longer is a text about something else."""
+"""Maximum number of characters of a name. A longer text is about something else."""
 
 
 _START, _AGENT, _ADDRESS = range(3)
-"""What the line above is a part of."""
+"""The part that the line above belongs to."""
 
 
 class LineKind(StrEnum):
-    """What a line of a cell with owners is."""
+    """The kind of a line in a cell with owners."""
 
     NAME = "name"
     MAILING = "mailing"
     """An agent, or a part of an address."""
     NOTICE = "notice"
-    """In place of a name."""
+    """A notice in place of a name."""
 
 
 def line_kinds(lines: Sequence[str], *, with_address: bool = False) -> list[LineKind]:
-    """What each of these lines is. No line is empty.
+    """Returns the kind of each line. No line may be empty.
 
     The first line is a name unless its form excludes that. A name between an agent and an address is the agent's.
-    `with_address`: an address stands below the names, which begins with a house where nothing else tells it.
+    `with_address`: an address follows the names; if no form reveals it, it starts at the first house number.
     """
     found: list[LineKind] = []
     part = _START
@@ -112,23 +112,23 @@ def line_kinds(lines: Sequence[str], *, with_address: bool = False) -> list[Line
 
 
 def agents_only(lines: Sequence[str]) -> list[str]:
-    """The agents above an address that stands among the owners: of use where the address stands elsewhere as well."""
+    """Returns the agents above an address among the owners, for a parcel whose address is also shown elsewhere."""
     return list(takewhile(lambda line: not (_is_box(line) or is_city(line) or _is_house(line)), lines))
 
 
 def care_of(name: str) -> str:
-    """The line of an address that names who takes the mail, as one writes it."""
+    """Returns the line of an address that names the recipient, with C/O if it has no such mark."""
     return name if _is_care_of(name) else f"C/O {name}"
 
 
 def _is_of_address(line: str, below: str, *, within: bool) -> bool:
-    """True for a line below a name that is a street or a number within an address, or a house above its city."""
+    """Returns True for a line below a name if it is a street, a number within an address, or a house above its city."""
     is_house = bool(_is_house(line)) and not _is_company(line) and bool(is_city(below))
     return is_house or _is_below_name(line) or (within and _is_number(line))
 
 
 def _may_be_above_city(line: str) -> bool:
-    """True for a line with a number, where a name stands above it and a city, or a country, below."""
+    """Returns True if a line between a name and a city or country may belong to the address: it has a number."""
     has_number = any(map(str.isdigit, line)) and not _is_share(line)
     return bool(has_number or _is_number_word(line)) and not _is_company(line)
 
@@ -138,5 +138,5 @@ def _is_number(line: str) -> bool:
 
 
 def _is_below_name(line: str) -> bool:
-    """True for a line that belongs to an address when a name stands above it: alone, `12 OAK ST` may be a company."""
+    """Returns True for a line that belongs to an address if a name is above it: alone, `12 OAK ST` may be a company."""
     return bool(_is_street(line) or _is_unit(line))

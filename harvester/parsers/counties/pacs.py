@@ -1,6 +1,6 @@
 """Reads pages of Harris PACS (True Automation): the search form, its results, and the page of a property.
 
-A property's page has parts, each with tables of labels with values beside them, or of rows below a header.
+A property's page has sections, each with tables: labels beside their values, or rows below a header.
 """
 
 import re
@@ -27,22 +27,22 @@ from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, S
 from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 FIELDS = ("propertySearchOptions:searchText", "propertySearchOptions$searchText")
-"""Names of the field that takes anything: a number, an owner, an address."""
+"""Names of the search field for a number, an owner or an address."""
 NUMBERS = (*labels.OTHER_IDS, "ACCOUNT", "PARCELGEOID")
-"""Labels of columns with a number by which a property is known."""
+"""Labels of columns with a number of the property."""
 _STATE = "__VIEWSTATE"
 _RESULTS = "propertySearchResults_resultsTable"
 _PROPERTY, _OWNER = "Property", "Owner"
 _NAMES = ("NAME", *labels.OWNERS)
 _TITLES = {"Roll History": "Roll Value History"}
-"""What an id says -> what people see."""
+"""Section name in an element id -> title on the page."""
 _OF_OWNERS = ("OWNERID", "MAILINGADDRESS", "OWNERSHIP", "PERCENTOWNERSHIP", "EXEMPTIONS")
-"""Labels of the block of each owner, behind the name."""
+"""Labels in the block of each owner, after the name."""
 _part = re.compile(r"([a-z]+(?:[A-Z][a-z]*)*)Details").fullmatch
 _word = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _label = re.compile(r"(?:\([^)]*\)\s*)?(\S.*?)\s*:").fullmatch
 _says = re.compile(r"[^\W_]").search
-"""Whether it is more than a sign of how values add up, or a line between them."""
+"""Matches a text that is more than a sign of addition or a separator line."""
 _unit = re.compile(r"\s*sq\.? ?ft\.?$", re.IGNORECASE)
 _is_property_id = re.compile(r"[1-9]\d{0,8}", re.ASCII).fullmatch
 _year = re.compile(r"\bfor (?:tax )?year\s*(?::\s*)?(\d{4})(?!\d)", re.IGNORECASE).search
@@ -50,35 +50,35 @@ _has_none = re.compile(r"\bnone found\b", re.IGNORECASE).search
 
 
 class Hit(NamedTuple):
-    """A line of the results of a search."""
+    """A row of the results of a search."""
 
     property_id: str
     numbers: tuple[str, ...]
-    """By which it is known beside that."""
+    """Other numbers of the property."""
     owner: str
     address: str
 
 
 class PacsResults(NamedTuple):
-    """A page of what a search has found."""
+    """A page of the results of a search."""
 
     hits: tuple[Hit, ...] = ()
     next_url: str = ""
-    """Of the next page; empty: this is the last."""
+    """The address of the next page; empty on the last page."""
 
 
 def is_property_id(number: str) -> bool:
-    """Whether a parcel's number may be the one by which the site knows it; else it is known to the search only."""
+    """Returns True if the number may be the site's own property id. Any other number is found by the search only."""
     return _is_property_id(number) is not None
 
 
 def is_search(body: bytes) -> bool:
-    """Whether it is the page with the search form."""
+    """Returns True for the page with the search form."""
     return bool(body.strip()) and form_with(read_page(body), FIELDS, "") is not None
 
 
 def read_search(body: bytes, url: str, words: str) -> tuple[str, str]:
-    """Where the search form is sent, and what is posted to look for these words. Raises ParseError."""
+    """Returns the address and the body of a search request for these words. Raises ParseError."""
     form: PageForm | None = form_with(read_page(body), FIELDS, url)
     if form is None or _STATE not in dict(form.values):
         raise ParseError(f"there is no search form with {FIELDS[0]} and {_STATE}")
@@ -87,7 +87,7 @@ def read_search(body: bytes, url: str, words: str) -> tuple[str, str]:
 
 
 def read_results(body: bytes, url: str) -> PacsResults:
-    """Raises ParseError."""
+    """Reads a page of results. Raises ParseError."""
     page = read_page(body)
     table = next((each for each in page.iter("table") if each.get("id") == _RESULTS), None)
     if table is None:
@@ -105,7 +105,8 @@ def read_results(body: bytes, url: str) -> PacsResults:
 
 
 def read_property(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """What a page says of a property; None when it speaks of none. Raises ParseError when it lacks its number."""
+    """Reads the page of a property. Returns None when no property is on the page. Raises ParseError when its number is
+    missing."""
     page = read_page(body) if body.strip() else None
     sections = list(_sections(page)) if page is not None else []
     if page is None or not any(section.title == _PROPERTY for section in sections):
@@ -130,9 +131,9 @@ def read_property(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | 
 
 
 def _hits(table: HtmlElement) -> Iterator[Hit]:
-    """The row of a property has a link to it; the first row names the columns, and the last ones lead to other pages.
+    """Yields the rows with a link to a property. The first row has the column names, the last ones link to other pages.
 
-    Raises ParseError when nobody knows what is what.
+    Raises ParseError when a column is missing or a row does not match the header.
     """
     rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
     header = _cells(rows[0]) if rows else []
@@ -158,7 +159,7 @@ def _property_in(row: HtmlElement) -> str:
 
 
 def _next_page(page: HtmlElement, url: str) -> str:
-    """The pages are links with their numbers."""
+    """Returns the address of the next page, found by the page number in the links; empty on the last page."""
     number = str((values.whole(_query(url).get("page", "1")) or 1) + 1)
     for link in page.iter("a"):
         address = absolute(url, link.get("href") or "")
@@ -170,7 +171,7 @@ def _next_page(page: HtmlElement, url: str) -> str:
 def _query(url: str) -> dict[str, str]:
     try:
         return {name.lower(): found[0] for name, found in parse_qs(urlsplit(url).query).items()}
-    except ValueError:  # it is no address
+    except ValueError:  # invalid address
         return {}
 
 
@@ -178,7 +179,7 @@ def _query(url: str) -> dict[str, str]:
 
 
 def _sections(page: HtmlElement) -> Iterator[Section]:
-    """One for each table of a part of the page; that of the property is two, or more where it has several owners."""
+    """Yields a section for each table of the page. The property's table is split into the property and its owners."""
     for part in page.iter("div"):
         if not (named := _part(part.get("id") or "")):
             continue
@@ -202,7 +203,7 @@ def _read_table(table: HtmlElement, title: str) -> Section:
         if _label(next(filter(None, cells), "")):
             beside = _add_pairs(section, row, beside)
         elif len(row) == 1 or not any(map(_says, cells)):
-            continue  # a heading, a note that there is nothing, a line
+            continue  # a heading, a note about missing data, a line
         elif row.find("th") is not None or has_class(row, "tableDataHeader"):
             if section.rows and cells != section.header:
                 raise ParseError(f"{title} has rows above its header {cells}")
@@ -215,15 +216,15 @@ def _read_table(table: HtmlElement, title: str) -> Section:
 
 
 def _cells(row: HtmlElement) -> list[str]:
-    """Their texts, one for each column."""
+    """Returns the texts of the cells, one for each column."""
     return spread(row.iterchildren("td", "th"))
 
 
 def _add_pairs(section: Section, row: HtmlElement, beside: str) -> str:
-    """Adds labels with what stands beside them. Between a label and its value may stand the sign of how it adds up.
+    """Adds labels with their values. A sign of addition may stand between a label and its value.
 
-    Behind a value with a sign stands one of another kind: `beside` names it. It is named in such a place of a row
-    above, and what the row says of it is returned.
+    A signed value may be followed by a value of another kind, which the same column of a row above names. `beside`:
+    this name. Returns the name for the next row.
     """
     is_signed = False
     for cell in row.iterchildren("td", "th"):
@@ -246,7 +247,7 @@ def _add_pairs(section: Section, row: HtmlElement, beside: str) -> str:
 
 
 def _apart(section: Section) -> Iterator[Section]:
-    """What is said of the property; of its owner; and of each further owner but the name, which is with the first."""
+    """Yields a section for the property, the owner, and each further owner. The first owner's section has all names."""
     of_property, owners = Section(section.title), list[Section]()
     for pair in section.pairs:
         name = labels.plain(pair[0])

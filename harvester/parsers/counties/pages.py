@@ -1,4 +1,4 @@
-"""What pages of property records have in common: labels with values beside them, and tables of rows with a header."""
+"""Holds what pages of property records share: labels beside their values, and tables of rows with a header."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,25 +11,25 @@ from harvester.parsers.counties import labels
 from harvester.parsers.counties.html import text_of
 
 NUMBER = r"\d[\d,]{0,14}"
-"""Of rows or pages, as people see it; a comma alone is none."""
+"""A number of rows or pages as shown; a comma alone does not match."""
 shown_of_all = re.compile(rf"\b({NUMBER})\s*(?:-|–|to)\s*({NUMBER})\s+of\s+({NUMBER})\b", re.IGNORECASE).search
-"""Which results a page shows: `16 - 30 of 1,204`."""
+"""Matches the range of shown results: `16 - 30 of 1,204`."""
 
 
 class Labelled(Struct, array_like=True):
     """A value with its label."""
 
     id: str
-    """By which the page names it; empty: it does not."""
+    """The id of the element; empty if it has no id."""
     label: str
-    """As people see it."""
+    """The label as shown."""
     lines: list[str]
     section: str = ""
-    """Of those that a page repeats, such as buildings: which of them."""
+    """The section of a repeated kind, such as one building among several."""
 
     @property
     def text(self) -> str:
-        """In one line."""
+        """The value in one line."""
         return ", ".join(self.lines)
 
 
@@ -44,7 +44,8 @@ class Grid(Struct, array_like=True):
 
     @property
     def sure_rows(self) -> list[list[str]]:
-        """The rows. Raises ParseError when one has more cells than the header, or fewer: who knows what they are."""
+        """The rows. Raises ParseError when a row has more or fewer cells than the header, since their meaning is
+        unclear."""
         for row in self.rows:
             if len(row) != len(self.headers):
                 name = self.caption or self.id
@@ -52,23 +53,23 @@ class Grid(Struct, array_like=True):
         return self.rows
 
     def column(self, wanted: Iterable[str]) -> int | None:
-        """Which column has one of these labels, the first first."""
+        """Returns the position of the column with the first matching label, or None."""
         plain = [labels.plain(header) for header in self.headers]
         return next((plain.index(label) for label in wanted if label in plain), None)
 
     def shown(self, row: Sequence[str], without: Iterable[int] = ()) -> dict[str, str]:
-        """Header -> cell, of those that have something in them."""
+        """Returns header -> cell for the cells that have text."""
         names = [*self.headers, *[""] * (len(row) - len(self.headers))]
         return {names[at] or f"column {at + 1}": cell for at, cell in enumerate(row) if cell and at not in without}
 
 
 def label_of(element: HtmlElement) -> str:
-    """What a label says, without the marks behind it."""
+    """Returns the text of a label, without the marks after it."""
     return " ".join(text_of(element).split()).rstrip(":* ")
 
 
 def grid_of(table: HtmlElement, name: str, section: str = "") -> Grid:
-    """A table's header and rows; a lone cell, which says that there is no data, is no row."""
+    """Returns a table's header and rows. A lone cell is a notice about missing data, not a row."""
     found = table.find("caption")
     caption = " ".join((found.text or "").split()) if found is not None else ""
     grid = Grid(name, caption, [], [], section)
