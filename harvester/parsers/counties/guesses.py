@@ -48,7 +48,7 @@ _of_values = re.compile(
     r"(?:\W|summary|history|information|info|details?)*",
     re.IGNORECASE,
 ).fullmatch
-"""Titles of sections in which all amounts belong to the parcel, even with unknown labels."""
+"""Titles of sections whose amounts all belong to the parcel, even with unknown labels."""
 _is_shown_as_money = re.compile(r"\(?\$\s*\d[\d,.]*\)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?").fullmatch
 _is_no_value = re.compile(
     r"\b(TAX(?:ES)?|RATE|LEVY|FEES?|EXEMPT\w*|DEDUCT\w*|CREDITS?|CAP|LOSS|SQ\w*|ACRE\w*|AREA|DATE|PRICE|SALES?)\b"

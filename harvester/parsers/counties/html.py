@@ -18,8 +18,8 @@ _BLOCKS = frozenset(["address", "div", "li", "p"])
 """Elements that start and end a line."""
 _BUTTONS = frozenset(["submit", "button", "image", "reset", "file"])
 MOST_COLUMNS = 1000
-"""Maximum number of columns of a row, and of one cell as in the HTML standard: larger numbers could use up all memory.
-"""
+"""Maximum number of columns of a row, and of a single cell as in the HTML standard: larger numbers could use up all
+memory."""
 _LINE = "\x1e"
 """The separator between lines until the text is split."""
 MAX_AROUND = 20

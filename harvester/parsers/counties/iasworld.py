@@ -32,7 +32,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "number": ("inpNumber", "inpNo"),
     "street": ("inpStreet",),
 }
-"""Search criterion -> names of its field, the likeliest first."""
+"""Search criterion -> names of the field, the likeliest first."""
 PAGE = "PageNum"
 """The field with the page number of the results."""
 _BUTTON = {"btSearch": "Search", "hdAction": "Search"}

@@ -1,6 +1,6 @@
 """Lists the labels that counties use for columns: field -> labels, the likeliest first.
 
-Labels are in the form that `plain` returns. A number at the end of a column's name is not part of its label: OWNER1 and
+Labels are in the form that `plain` returns. A number at the end of a column's name is not part of the label: OWNER1 and
 OWNER2 are two lines of OWNER, SALEDATE2 is the date of a second sale.
 """
 
@@ -25,7 +25,7 @@ class ColumnLabel(NamedTuple):
 
     label: str
     number: int = 0
-    """The number at the end of the name; 0 if there is no number."""
+    """The number at the end of the name; 0 without one."""
 
 
 def plain(name: str) -> str:
@@ -55,7 +55,7 @@ def _labels(words: str) -> tuple[str, ...]:
 def _made_of(*parts: str) -> tuple[str, ...]:
     """Returns every combination of one word from each part, in the order of the parts.
 
-    `_` stands for no word.
+    `_` stands for an omitted word.
     """
     return tuple("".join(words).replace("_", "") for words in product(*map(str.split, parts)))
 
@@ -260,8 +260,8 @@ PERSONS = tuple(
     tuple(_made_of(person, words) for words in ("FIRSTNAME FIRST", "MIDDLENAME MIDDLE MI", "LASTNAME LAST", "SUFFIX"))
     for person in _PERSONS.split()
 )
-"""Labels for the parts of each owner's name as written, if no column has the whole name; the third is the family name.
-"""
+"""Labels for the parts of an owner's name as written, one entry for each owner, if no column has the whole name; the
+third is the family name."""
 BARE_ADDRESS = _labels("ADDRESS ADDR ADDRESSLINE ADDRLINE ADD STADDRESS STREETADDRESS")
 BARE_CITY, BARE_ZIP = _labels("CITY CITYNAME ADDRCITY"), _labels("ZIPCODE ZIP ZIPCD ZIPCODE5DIGIT ADDRZIP")
 BARE_STATE = _labels(f"STATE ST ADDRSTATE {_TOGETHER}")

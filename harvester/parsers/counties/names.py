@@ -76,7 +76,7 @@ class LineKind(StrEnum):
 
 
 def line_kinds(lines: Sequence[str], *, with_address: bool = False) -> list[LineKind]:
-    """Returns the kind of each line. No line may be empty.
+    """Returns the kinds of the lines. No line may be empty.
 
     The first line is a name unless its form excludes that. A name between an agent and an address is the agent's.
     `with_address`: an address follows the names; if no form reveals it, it starts at the first house number.

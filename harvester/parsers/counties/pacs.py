@@ -37,7 +37,7 @@ _NAMES = ("NAME", *labels.OWNERS)
 _TITLES = {"Roll History": "Roll Value History"}
 """Section name in an element id -> title on the page."""
 _OF_OWNERS = ("OWNERID", "MAILINGADDRESS", "OWNERSHIP", "PERCENTOWNERSHIP", "EXEMPTIONS")
-"""Labels in the block of each owner, after the name."""
+"""Labels in an owner's block, after the name."""
 _part = re.compile(r"([a-z]+(?:[A-Z][a-z]*)*)Details").fullmatch
 _word = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _label = re.compile(r"(?:\([^)]*\)\s*)?(\S.*?)\s*:").fullmatch

@@ -1,7 +1,7 @@
 """Reads pages of Patriot Properties WebPro: the card of a parcel, and the results of a search.
 
-A label stands in a cell of its own before its value, or shares a cell with it, both on one card. A blank label goes on
-with the value above it.
+A label precedes its value in its own cell, or shares a cell with the value; one card may do both. A blank label
+continues the value above.
 """
 
 import re
@@ -19,7 +19,7 @@ from harvester.parsers.counties.synonyms import NONE, Synonyms
 
 ACCOUNT = "Property Account Number"
 _IDS = ("PROPERTYACCOUNTNUMBER", "ACCOUNTNUMBER", "ACCOUNT", labels.PARCEL_ID[0])
-"""Labels of the number that a parcel goes by. The last one is that of the map, for cards without an account."""
+"""Labels of the parcel's number. The last one is the number on the map, for cards without an account."""
 NARRATIVE, LEGAL = "Narrative Description", "Legal Description"
 """Titles above a text."""
 _KNOWN = frozenset(
@@ -40,9 +40,9 @@ _KNOWN = frozenset(
         *("BUILDINGVALUE", "XTRAFEATURESVALUE", "YARDITEMSVALUE", "LANDVALUE", "ASSESSEDVALUE", "NEIGHBORHOOD"),
     ]
 )
-"""Labels that a cell is known by. Another one is known by its place between those."""
+"""Labels that mark a cell as a label. Unknown labels are found by their position between these."""
 MAX_LABEL = 100
-"""Characters of a label. Narratives are longer, and there may be many."""
+"""Maximum length of a label in characters. Narratives are longer, and a page may have many."""
 _is_account = re.compile(r"[0-9]{1,15}").fullmatch
 _is_of_card = re.compile(r"card\s+(\d+)\s+value", re.IGNORECASE).fullmatch
 _is_of_parcel = re.compile(r"total(?:\s+parcel)?(?:\s+value)?|parcel\s+value", re.IGNORECASE).fullmatch
@@ -61,48 +61,48 @@ _MEANS = {
     "VALUEYEAR": "TAXYEAR",
     "FISCALYEAR": "TAXYEAR",
 }
-"""Labels -> what they say, as the lists of labels have it."""
+"""Label -> the label with the same meaning in `labels.py`."""
 _NUMBERS = frozenset(["Parcel ID", "Old Parcel ID", ACCOUNT])
-"""Labels of numbers, in which blanks mean something."""
+"""Labels of numbers with significant blanks."""
 _TOLD = {
     "classified as": ("USEDESC", re.compile(r"classified as (.+?)\s*(?: with |[.,]|$)", re.IGNORECASE).search),
     "built about": ("YEARBUILT", re.compile(r"built about (\d{4})", re.IGNORECASE).search),
     "acres of land": ("ACRES", re.compile(r"contains ([\d.,]+) acres of land", re.IGNORECASE).search),
 }
-"""What the narrative says, by the words that it stands beside."""
+"""Words in the narrative -> the label of the fact beside them, and a pattern for the fact."""
 
 
 class PatriotRow(NamedTuple):
-    """A parcel that a search has found."""
+    """A parcel in the results of a search."""
 
     account: str
     address: str
 
 
 class PatriotResults(NamedTuple):
-    """A page of what it has found."""
+    """A page of the results of a search."""
 
     parcels: list[PatriotRow]
     last: int
-    """The last page that this one leads to."""
+    """The last page that this one links to."""
 
 
 def is_account(text: str) -> bool:
-    """Whether it may be the number by which these sites know a parcel."""
+    """Returns True if the text may be an account number of these sites."""
     return bool(_is_account(text))
 
 
 def why_other(asked: str, shown: str) -> str:
-    """Why a card is not taken for that of the account that was asked for."""
+    """Returns the message for a card that shows another account than the requested one."""
     if not shown.strip("0") or not is_account(shown):
         return f"the account {asked} was asked for, and the card shows none by which it could be known, but {shown}"
     return f"the account {asked} was asked for, and the card is that of {shown}"
 
 
 def read_card(body: bytes, here: Synonyms = NONE) -> ParcelPage | None:
-    """What the card says; None when it is that of no parcel. Raises ParseError when it lacks the parcel's number.
+    """Reads the card. Returns None when it has no parcel. Raises ParseError when the parcel's number is missing.
 
-    Where a card shows no account the parcel goes by its number on the map.
+    For a card without an account the parcel's number is the one on the map.
     """
     sections = _sections(read_page(body)) if body.strip() else []
     said = {
@@ -118,7 +118,7 @@ def read_card(body: bytes, here: Synonyms = NONE) -> ParcelPage | None:
 
 
 def read_results(body: bytes) -> PatriotResults:
-    """What a search has found. Raises ParseError."""
+    """Reads the results of a search. Raises ParseError."""
     page = read_page(body)
     found: dict[str, PatriotRow] = {}
     last = 1
@@ -137,13 +137,13 @@ def read_results(body: bytes) -> PatriotResults:
 
 
 def _sections(page: HtmlElement) -> list[Section]:
-    """A row with one text is the title of those that follow it."""
+    """Returns the sections. A row with a single text is the title of the rows after it."""
     sections = [Section("Parcel")]
     title_row: HtmlElement | None = None
     columns = _Columns()
     for row in page.iter("tr", "td"):
         if row.tag == "td" and row.getparent() is not None and row.getparent().tag == "tr":
-            continue  # not a cell that stands in no row
+            continue  # read with its row; only a cell outside rows is read alone
         parts = row if row.tag == "tr" else [row]
         cells = [each for each in parts if each.tag in ("td", "th") and each.find(".//tr") is None]
         texts = [shown for each in cells if (shown := " ".join(text_of(each).split()))]
@@ -162,29 +162,29 @@ def _sections(page: HtmlElement) -> list[Section]:
                 title_row = row
         else:
             if any(_label(each) == ACCOUNT for each in cells):
-                sections.append(Section(sections[0].title))  # what comes is said of that account
+                sections.append(Section(sections[0].title))  # the next rows belong to that account
             columns.add_row(sections[-1], cells)
     return [section for section in sections if section.pairs]
 
 
 def _is_below(row: HtmlElement, title: HtmlElement) -> bool:
-    """True for the row behind that of the title, or one within it."""
+    """Returns True for the row after the title's row, or for a row within that one."""
     return any(each.getprevious() is title for each in (row, *row.iterancestors("tr")))
 
 
 class _Columns:
-    """The pairs of a table's rows, and which of its columns are of one card of a parcel that has several."""
+    """The labels with values in a table's rows, and the columns that hold amounts for one card among several."""
 
     def __init__(self) -> None:
         self.card = self.cards = 1
         self._of_card: range = range(0)
         self._of_parcel: range = range(0)
         self._above: dict[int, list[str]] = {}
-        """Column -> the value that stands there in the row above."""
+        """Column -> its value in the row above."""
         self._table: HtmlElement | None = None
 
     def begin(self, cells: Sequence[HtmlElement]) -> None:
-        """The row above values, with `Card 1 Value` and maybe `Total Parcel Value`."""
+        """Reads the row above values, with `Card 1 Value` and maybe `Total Parcel Value`."""
         self._of_card = self._of_parcel = range(0)
         for at, end, cell in _placed(cells):
             if _is_of_card(shown := " ".join(text_of(cell).split())):
@@ -193,7 +193,7 @@ class _Columns:
                 self._of_parcel = range(at, end)
 
     def add_row(self, section: Section, cells: Sequence[HtmlElement]) -> None:
-        """Adds the pairs of a row. An amount of one card of several is not that of the parcel."""
+        """Adds the labels and values in a row. An amount for one card among several is not the parcel's amount."""
         if not cells:
             return
         table = next(cells[0].iterancestors("table"), None)
@@ -230,7 +230,7 @@ class _Columns:
 
 
 def _placed(cells: Sequence[HtmlElement]) -> Iterator[tuple[int, int, HtmlElement]]:
-    """Each cell with its first column, and the one behind its last."""
+    """Yields each cell with its first column and the column after its last."""
     at = 0
     for cell in cells:
         end = at + min(max(values.whole(cell.get("colspan")) or 1, 1), MOST_COLUMNS)
@@ -247,7 +247,7 @@ def _starts_with_label(cell: HtmlElement) -> bool:
 
 
 def _label(cell: HtmlElement) -> str:
-    """The text of a cell, or of its first part if that is a known label."""
+    """Returns the text of a cell, or only its first part if that is a known label."""
     whole = " ".join(text_of(cell).split()).rstrip(":* ")
     if _is_known(whole):
         return whole
@@ -256,7 +256,7 @@ def _label(cell: HtmlElement) -> str:
 
 
 def _value(cell: HtmlElement) -> list[str] | None:
-    """The lines behind the label of a cell; None when it has no known label, or nothing behind it."""
+    """Returns the lines after the label of a cell; None without a known label, or without lines after it."""
     first = _first_part(cell)
     whole = "".join(cell.itertext()).strip(" \t\r\n")
     if not _is_known(first) or (labels.plain(whole) == labels.plain(first) and "\xa0" not in whole):
@@ -270,7 +270,8 @@ def _value(cell: HtmlElement) -> list[str] | None:
 
 
 def _first_part(cell: HtmlElement) -> str:
-    """The first text in a cell, up to a colon or a blank that keeps words together; such may stand in a known label."""
+    """Returns the first text in a cell, up to a colon or a no-break space, unless a known label contains such a
+    character."""
     shown = next((text for text in cell.itertext() if text.strip()), "")
     pieces = re.split(r"[:\xa0]", shown.strip()[: 2 * MAX_LABEL])
     begun = (" ".join(" ".join(pieces[:number]).split()) for number in range(len(pieces), 0, -1))

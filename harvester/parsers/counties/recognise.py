@@ -1,6 +1,6 @@
-"""Which platform publishes a page of property records: seen by its address, and by what the vendor leaves in the page.
+"""Recognises the platform of a page with property records by its address and by marks of the vendor in the page.
 
-Marks of the vendors' pages: those of saved pages and public code (docs/counties.md has the platforms).
+The marks are from saved pages and public code (docs/counties.md has the platforms).
 """
 
 import json
@@ -14,7 +14,7 @@ from harvester.platforms import PARAMETERS, Platform
 
 
 class Recognised(NamedTuple):
-    """What an entry of the registry needs to know of a page."""
+    """The facts about a page that a registry entry needs."""
 
     platform: Platform
     base_url: str
@@ -25,15 +25,15 @@ _Mark = Callable[[str], re.Match[str] | None]
 
 
 class _Rule(NamedTuple):
-    """A platform whose pages stand below one folder."""
+    """A platform whose pages are below one folder."""
 
     platform: Platform
     base: _Mark
-    """Of the path of an address: how far its base goes."""
+    """Matches the base address in the path."""
     host: _Mark
-    """Of a host that has no other software."""
+    """Matches a host that runs only this software."""
     page: _Mark
-    """Of the text of a page, wherever it is served."""
+    """Matches the text of a page, regardless of the host."""
 
 
 def _search(pattern: str) -> _Mark:
@@ -84,7 +84,8 @@ _RULES = (
 
 
 def address_of_records(url: str) -> str:
-    """What to ask for in order to recognise the page: a layer or a dataset is asked what columns it has."""
+    """Returns the address to request for recognition: a layer or dataset is asked for its columns, other pages are
+    unchanged."""
     if layer := _LAYER(url):
         return f"{layer[0]}?f=json"
     if dataset := _DATASET(url):
@@ -93,7 +94,8 @@ def address_of_records(url: str) -> str:
 
 
 def recognise(url: str, page: str) -> Recognised | None:
-    """`url`: where the page came from, in the end; `page`: its text. None when no platform is known by that."""
+    """Returns the platform of a page with its base address and parameters, or None. `url`: after redirects; `page`: the
+    text."""
     if layer := _LAYER(url):
         columns = [str(field.get("name", "")) for field in _dicts(_read(page, "fields"))]
         return Recognised("arcgis", layer[0], _parcel_id(columns)) if columns else None
@@ -112,7 +114,8 @@ def recognise(url: str, page: str) -> Recognised | None:
 
 
 def _told(platform: Platform, query: str) -> dict[str, str | int]:
-    """What the platform's own addresses say. Their names are compared as they do: in any case."""
+    """Returns the parameters in an address of the platform. Names are compared without regard to case, as the platform
+    does."""
     given = {name.lower(): value for name, value in parse_qsl(query)}
     known = {name: given[name.lower()] for name in PARAMETERS[platform] if given.get(name.lower())}
     if "App" in known and "AppID" in known:
@@ -122,7 +125,7 @@ def _told(platform: Platform, query: str) -> dict[str, str | int]:
 
 
 def _parcel_id(columns: list[str]) -> dict[str, str | int]:
-    """The column that is most likely the parcel's number, as the registry names it."""
+    """Returns the column that most likely holds the parcel's number, as a registry parameter."""
     by_label = {plain(name): name for name in reversed(columns)}
     return next(({"parcel_id_field": by_label[label]} for label in PARCEL_ID if label in by_label), {})
 

@@ -1,4 +1,4 @@
-"""Reads one saved page of a parcel, or of a table of parcels, as the platform's spider reads it."""
+"""Reads one saved page of a parcel, or of a table of parcels, like the platform's spider."""
 
 from collections.abc import Callable, Mapping
 
@@ -28,7 +28,7 @@ _TABLES: Mapping[str, Callable[[bytes, Source, Provenance], PageRows]] = {
     "socrata": lambda body, source, provenance: socrata.parse_page(body, b"", source, provenance),
     "vgsi": lambda body, source, provenance: read_card(vgsi.parse_card(body), source, provenance),
 }
-"""Platforms whose pages become records at once."""
+"""Platforms whose pages become records directly."""
 _PAGES: Mapping[str, Callable[[bytes, str, str, Synonyms], ParcelPage | None]] = {
     "beacon": beacon.read_report,
     "devnet": lambda body, _, url, here: devnet.read_parcel(body, url, here),
@@ -43,9 +43,9 @@ PLATFORMS = _TABLES.keys() | _PAGES.keys()
 
 
 def read_saved(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> PageRows:
-    """The records of a page, whose address is that of `provenance`. Raises ParseError and PageFailed.
+    """Reads the records of a page; `provenance` has its address. Raises ParseError and PageFailed.
 
-    `asked` is the parcel's number that the page is the answer to; empty: whichever the page shows.
+    `asked`: the requested number of the parcel; empty: the page may show any parcel.
     """
     found = read_unchecked(platform, body, source, provenance, asked)
     if not found.rejects:
@@ -54,7 +54,7 @@ def read_saved(platform: str, body: bytes, source: Source, provenance: Provenanc
 
 
 def read_unchecked(platform: str, body: bytes, source: Source, provenance: Provenance, asked: str = "") -> PageRows:
-    """The same of a page that may lack what the contract of its platform says."""
+    """Reads the records of a page without checking the contract of the platform."""
     source = source._replace(platform=platform)
     if read := _TABLES.get(platform):
         return read(body, source, provenance)
@@ -65,5 +65,5 @@ def read_unchecked(platform: str, body: bytes, source: Source, provenance: Prove
 
 
 def read_page(platform: str, body: bytes, asked: str, url: str, source: Source) -> ParcelPage | None:
-    """The sections of a page of a platform whose pages are read as such; None: it shows no parcel."""
+    """Reads the sections of a page, for platforms that have sections. Returns None when the page shows no parcel."""
     return _PAGES[platform](body, asked, url, source._replace(platform=platform).synonyms)

@@ -1,7 +1,7 @@
-"""Records of a parcel, made of the sections of its pages: labels with what stands beside them, and tables of lines.
+"""Builds the records of a parcel from the sections of its pages: labels beside their values, and tables of rows.
 
-Sections and labels differ from county to county: they are known by words of their titles and by lists of labels, never
-by their place. What is not known stays with the property.
+Sections and labels differ between counties: they are recognised by words in titles and by lists of labels, never by
+position. Unknown labels stay with the property.
 """
 
 import re
@@ -27,7 +27,7 @@ from harvester.parsers.counties.table import PageRows, UnreadLabel, identity, la
 from harvester.parsers.counties.taxes import bills_of
 
 MOST_LABELS_NAMED = 30
-"""In the message that a layout is not known."""
+"""Maximum number of labels named in the message about an unknown layout."""
 
 
 class Section(Struct, omit_defaults=True):
@@ -35,27 +35,27 @@ class Section(Struct, omit_defaults=True):
 
     title: str
     pairs: list[tuple[str, list[str]]] = []
-    """Labels with the lines beside them, where it has its labels at the side."""
+    """Labels with their lines, for labels at the side."""
     header: list[str] = []
     rows: list[list[str]] = []
-    """Where it has them above."""
+    """Rows below the labels in `header`."""
     means: dict[str, str] = {}
-    """Labels that say here what their words alone do not -> what they say, as the lists of labels have it."""
+    """Labels whose words alone do not have the meaning they have here -> the label with that meaning in `labels.py`."""
 
 
 class ParcelPage(Struct, omit_defaults=True):
-    """What is read of a parcel, of one page or of all that it has."""
+    """The content of one page of a parcel, or of all its pages joined."""
 
     parcel_id: str
     tax_year: int = 0
-    """That the page is of; 0: it does not say one."""
+    """The year of the page; 0 if unknown."""
     sections: list[Section] = []
     pdf_url: str = ""
-    """Of a tax bill, if there is a link to one."""
+    """The address of a linked tax bill, if there is one."""
     id_label: str = "PARID"
-    """What the page calls the parcel's number."""
+    """The label of the parcel's number on the page."""
     year_label: str = "hdTaxYear"
-    """Where it says the year."""
+    """The label, or the place on the page, that shows the year."""
 
 
 _GENERIC = frozenset(
@@ -97,7 +97,7 @@ _BASES: tuple[tuple[Callable[[str], re.Match[str] | None], Mapping[str, str]], .
         (r"assessed|35\s*%", _ASSESSED),
     )
 )
-"""A cell that says of which basis its row is -> what the labels above the row mean."""
+"""A pattern for a cell that names the basis of its row -> the meanings of the labels above the row."""
 _OF_LAND = {
     "MARKETVALUE": "MARKETLANDVALUE",
     "APPRAISEDVALUE": "MARKETLANDVALUE",
@@ -105,7 +105,7 @@ _OF_LAND = {
     "TOTALVALUE": "LANDVALUE",
 }
 _OF_BUILDINGS = {of: label.replace("LAND", "IMPROVEMENT") for of, label in _OF_LAND.items()}
-"""Label of a sum -> that of its part, where the parts stand below one another and their bases above."""
+"""Label of a sum -> label of its part, for tables with a row for each part and a column for each basis."""
 _BOARD = {"BOARDOFREVIEWTOTAL": "BOARDTOTAL", "BOARDOFREVIEWEQUALIZEDTOTAL": "ASSESSEDVALUE"}
 _PLACES = ("CITYSTATEZIP", "CITYSTATEZIPCODE", "CITYSTATEANDZIP")
 _MAILING_LINES = ("ADDRESS", "MAILINGADDRESS", "OWNERMAILING", "CONTACTADDRESS", "MAILING", *_PLACES)
@@ -162,16 +162,16 @@ _MEANINGS: tuple[tuple[re.Pattern[str], Mapping[str, str]], ...] = tuple(
         ),
     )
 )
-"""Words of a section's title -> what labels mean there. The first that fits is taken."""
+"""Words of a section's title -> meanings of labels in it. The first match is used."""
 _SIZES = frozenset(
     [
         *("LANDAREA", "LANDSIZE", "LOTSIZE", "LOTAREA", "PARCELSIZE", "PARCELAREA", "SIZE", "AREA"),
         *("TOTALLANDAREA", "TOTALAREA"),
     ]
 )
-"""Labels of a size that may be in acres or in square feet: only what stands beside them tells."""
+"""Labels of a size that may be in acres or in square feet: only the value shows the unit."""
 _LINES = frozenset([*labels.OWNERS, *labels.SITUS, *labels.LEGAL, *labels.MAILING])
-"""Of what is made of several lines."""
+"""Labels of fields that consist of several lines."""
 _VALUES = frozenset(label for of in labels.ASSESSMENT.values() for label in of)
 _AMOUNTS = tuple(labels.ASSESSMENT)
 _OF_TIME_OR_PRICE = frozenset(
@@ -182,12 +182,12 @@ _PARTS: Mapping[str, str] = {
     **dict.fromkeys(labels.SITUS, contract.SITUS),
     **dict.fromkeys(labels.OWNERS, contract.OWNER),
 }
-"""Label -> the part of the contract that it says."""
+"""Label -> the part of the contract that it fulfils."""
 _UNKNOWN, _PARCEL_ID = ColumnLabel(""), ColumnLabel("PARID")
 _year = re.compile(r"\b(?:19|20)\d\d\b").search
 _is_in_acres = re.compile(r"(?<![^\W\d_])(?:acres?|ac)\.?\s*$", re.IGNORECASE).search
 _OF_OTHERS = r"(?!.*(?:compar|similar|nearby|neighborhood|surrounding|\barea\b))"
-"""What titles do not say, of sections that show the values and the sales of other parcels."""
+"""Excludes titles of sections with the values and sales of other parcels."""
 _is_value_section = re.compile(rf"{_OF_OTHERS}.*(?:valu|auditor|assess|apprais|market)", re.IGNORECASE).match
 _is_of_sales = re.compile(
     rf"{_OF_OTHERS}.*(?:sale|transfer|conveyance|deed history|owner(?:ship)? history|(?:previous|prior|former) owner)",
@@ -203,7 +203,7 @@ _decode = msgspec.json.Decoder(ParcelPage).decode
 
 
 def joined(first: ParcelPage, others: Iterable[ParcelPage]) -> ParcelPage:
-    """All that the pages of a parcel say. A section that several of them show is there once."""
+    """Returns the pages of a parcel joined into one. A section that several pages show is included once."""
     sections = list(first.sections)
     pdf_url = first.pdf_url
     for other in others:
@@ -213,9 +213,10 @@ def joined(first: ParcelPage, others: Iterable[ParcelPage]) -> ParcelPage:
 
 
 def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, list[str]]]:
-    """Yields what lines say of the whole parcel: acres of all land, and the year of the first part of a building.
+    """Yields facts about the whole parcel, summed from rows: acres of all land, and the year of the first part of a
+    building.
 
-    `of_some`: a line that shows no acres is of no land.
+    `of_some`: rows without acres are skipped, because they are not about land.
     """
     for at, label in enumerate(section.header):
         said = [row[at] for row in section.rows if any(map(str.strip, row))]
@@ -227,9 +228,9 @@ def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, li
 
 
 def split_deeds(section: Section) -> Section:
-    """A table of sales with the book and the page of its deeds in columns of their own.
+    """Returns a table of sales with book and page of the deeds in separate columns.
 
-    `Instrument` is the kind of a deed where it has no number.
+    `Instrument` is the kind of a deed if the column has no numbers.
     """
     if not _is_of_sales(section.title):
         return section
@@ -247,7 +248,7 @@ def split_deeds(section: Section) -> Section:
 
 
 def newest_year(sections: Iterable[Section]) -> int:
-    """The newest year of which tables of values show an amount; 0 when there is none."""
+    """Returns the newest year with an amount in tables of values; 0 if no table has one."""
     found = [0]
     for section in sections:
         meanings = [_meaning(section, label).label for label in section.header] if _is_of_values(section) else []
@@ -267,7 +268,7 @@ def newest_year(sections: Iterable[Section]) -> int:
 
 
 def dated_year(sections: Sequence[Section]) -> int:
-    """The newest year of tables of values, where no amount stands elsewhere; 0 when it is not known by that."""
+    """Returns the newest year of tables of values; 0 if an amount is also shown outside dated sections."""
     undated = (any(_amounts_beside(section)) for section in sections if not _year(section.title))
     return 0 if any(undated) else newest_year(sections)
 
@@ -280,12 +281,12 @@ def _amounts_beside(section: Section) -> Iterator[str]:
 
 
 def signature(page: ParcelPage) -> Signature:
-    """What it looks like."""
+    """Returns the signature of a page."""
     return signature_of(_said(page))
 
 
 def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> PageRows:
-    """The records of a parcel. Raises ParseError when the page is not what its platform's contract says."""
+    """Returns the records of a parcel. Raises ParseError when the page violates the contract of its platform."""
     found = read_records(page, source, provenance)
     if not found.rejects:
         contract.check(found, source.platform)
@@ -293,7 +294,7 @@ def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> Page
 
 
 def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> PageRows:
-    """The records of what was staged. Raises ParseError."""
+    """Reads the records of a staged page. Raises ParseError."""
     try:
         return read_records(_decode(raw), source, provenance)
     except msgspec.DecodeError as error:
@@ -301,7 +302,7 @@ def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> PageRows
 
 
 def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> PageRows:
-    """Likewise, however little is known."""
+    """Reads the records of a parcel without checking the contract of the platform."""
     page = replace(page, sections=_own_sections(page))
     source = source._replace(parcel_id_field=page.id_label)
     raw = _encode(page)
@@ -345,9 +346,10 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Pa
 
 
 def _of_its_year(section: Section, year: int) -> Iterator[Section]:
-    """Yields a section; one whose title names another year than the page, or the one before, with its amounts in a row.
+    """Yields a section. If its title names an earlier year than the page's, or another one, its amounts become a row
+    apart.
 
-    Beside the labels of other sections they would be taken for those of the page's year.
+    Beside the labels of other sections they would be read as amounts for the page's year.
     """
     named = _year(section.title)
     dated = [*_amounts_beside(section)] if _is_of_values(section) else []
@@ -359,7 +361,7 @@ def _of_its_year(section: Section, year: int) -> Iterator[Section]:
 
 
 def _with_owners(page: ParcelPage) -> ParcelPage:
-    """The page with the owners of a table as labels with values beside them, where no label says who they are."""
+    """Returns the page with the owners of a table as labels with values, if no label has the owners."""
     for section in page.sections:
         if any(lines and _meaning(section, label).label in labels.OWNERS for label, lines in section.pairs):
             return page
@@ -367,7 +369,7 @@ def _with_owners(page: ParcelPage) -> ParcelPage:
 
 
 def _turned(section: Section) -> Section:
-    """A table of owners, or of names with their roles, turned; the address is that of the first owner."""
+    """Turns a table of owners, or of names with roles, into labels with values; the address is the first owner's."""
     names = [labels.plain(label) for label in section.header]
     at = next((at for at, name in enumerate(names) if name in ("NAME", "NAMES", *labels.OWNERS)), None)
     role = next((at for at, name in enumerate(names) if name in ("RELATIONSHIP", "ROLE")), None)
@@ -389,9 +391,9 @@ def _turned(section: Section) -> Section:
 
 
 def _with_places(section: Section) -> Section:
-    """A section about owners with the city of their address.
+    """Adds to a section about owners the meanings of city, state and ZIP code.
 
-    Where it shows the property's address as well nobody knows whose the city is.
+    If the section also shows the property's address, it is unclear which address they belong to.
     """
     shown = {labels.plain(label): label for label, _ in section.pairs}
     if not _is_of_owners(section.title) or not shown.keys() & {"ADDRESS", *labels.MAILING}:
@@ -408,7 +410,7 @@ def _with_places(section: Section) -> Section:
 
 
 def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
-    """The same with what its platform or its jurisdiction calls fields."""
+    """Adds the meanings of labels that hold only for the platform or the jurisdiction."""
 
     def of(section: Section) -> Section:
         shown = [*(label for label, _ in section.pairs), *section.header]
@@ -419,7 +421,8 @@ def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
 
 
 def _note_labels(page: ParcelPage, found: PageRows) -> None:
-    """Notes labels with nothing beside them, and that those of taxes are read elsewhere."""
+    """Notes labels with empty values, and removes labels of taxes from the unread ones, because another parser reads
+    these."""
     for section in page.sections:
         if _is_of_taxes(section.title):
             _forget(found, section.title, [*(label for label, _ in section.pairs), *section.header])
@@ -433,21 +436,21 @@ def _note_labels(page: ParcelPage, found: PageRows) -> None:
 
 
 def _forget(found: PageRows, title: str, shown: Iterable[str]) -> None:
-    """Takes labels of a section from those that nobody reads."""
+    """Removes labels of a section from the unread ones."""
     for label in shown:
         found.unread.pop(f"{title}: {label}", None)
 
 
 def _unread_values(records: Iterable[CountyRecord]) -> dict[str, str]:
-    """The amounts of a line of which none was read."""
+    """Returns the unread amounts of a line from which no amount was read."""
     parcels = (record for record in records if isinstance(record, Property))
     return {field: reason for each in parcels for field, reason in each.unread.items() if " of " in field}
 
 
 def _own_sections(page: ParcelPage) -> list[Section]:
-    """Those below the parcel's own number, if the page shows other parcels as well.
+    """Returns the sections below the parcel's own number, if the page shows other parcels as well.
 
-    Raises ParseError when numbers do not stand above what is said of their parcels.
+    Raises ParseError when the numbers do not stand above the facts about their parcels.
     """
     own = normalized(page.parcel_id)
     numbers = [_numbers(section, page.id_label, own) for section in page.sections]
@@ -465,7 +468,7 @@ def _own_sections(page: ParcelPage) -> list[Section]:
 
 
 def _numbers(section: Section, id_label: str, own: str) -> set[str]:
-    """The numbers of parcels that it shows, each as `normalized`."""
+    """Returns the parcel numbers in a section, each as `normalized`."""
     found = set()
     for lines in (lines for label, lines in section.pairs if label == id_label and lines):
         number = normalized(" ".join(lines))
@@ -486,14 +489,14 @@ class _Line(NamedTuple):
 
 
 def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: bytes) -> PageRows:
-    """Of the sections with labels at their side: the property, and the values and the sale that they speak of.
+    """Reads the labels at the sides of sections: the property, its values and its sale.
 
-    The others stay with the property as they are, since of their lines not all need make a record.
+    Tables of rows stay with the property unchanged, because not every row becomes a record.
     """
     columns = {page.id_label: CountyColumn(page.id_label, meaning=_PARCEL_ID)}
     cells: dict[str, Any] = {page.id_label: page.parcel_id}
     sections: dict[str, int] = {}
-    """What is made of lines -> the section that these are taken from."""
+    """Label that joins several lines -> the section with these lines."""
     for number, section in enumerate(page.sections):
         beside_it = [(label, " ".join(lines), _meaning(section, label)) for label, lines in section.pairs]
         kept = _without_zeros(beside_it)
@@ -526,14 +529,14 @@ def _at_sides(page: ParcelPage, source: Source, provenance: Provenance, raw: byt
 
 
 def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
-    """The lines of a section with its labels above that are a sale each, or the values of a year."""
+    """Yields the rows of a table that are a sale each, or the values of a year."""
     if not section.rows or not (_is_of_sales(section.title) or _is_of_values(section)):
         return
     meanings = of_header = [_meaning(section, label) for label in section.header]
     has_year = any(meaning.label in labels.PROPERTY["tax_year"] for meaning in meanings)
     is_of_values = not _is_of_sales(section.title)
     if is_of_values and not has_year and not _year(section.title) and _is_of_before(section.title):
-        return  # of a year that nobody knows
+        return  # the year is unknown
     is_only = len(section.rows) == 1 and (meanings[0].label in _VALUES or _is_sum(section, meanings))
     bases = _bases_of(section) if is_of_values else []
     summed_up = _summed_up(section, meanings) if is_of_values and has_year else set[str]()
@@ -545,7 +548,7 @@ def _above(section: Section, page: ParcelPage) -> Iterator[_Line]:
         if has_year and is_of_values and len(section.rows) > 1 and _is_sum_of_years(row, meanings):
             continue
         if not summed_up.isdisjoint(_years_of(row, meanings)) and not any(map(_is_total, row)):
-            continue  # a class of a year whose sum stands in another row
+            continue  # a class of a year with its sum in another row
         if not is_of_values and _is_note(row, meanings):
             continue
         if bases:
@@ -577,10 +580,10 @@ def _repeated(
     page: ParcelPage,
     shown: set[ColumnLabel] | None = None,
 ) -> Iterator[_Line]:
-    """Each further amount of what another label says, too: where they differ, neither is taken.
+    """Yields a line for each further amount with the same meaning: if the amounts differ, both are withheld.
 
-    A page that has buildings and improvements shows two parts of what is improved. An amount of 0 adds nothing.
-    `shown`: what the labels of the sections above say already.
+    A page with buildings and improvements shows two parts of the improvements. An amount of 0 adds nothing. `shown`:
+    meanings of labels in the sections above; the function adds to it.
     """
     known = shown if shown is not None else set()
     for label, value, meaning in said:
@@ -594,9 +597,10 @@ def _repeated(
 
 
 def _parts_below(section: Section, meanings: Sequence[ColumnLabel], page: ParcelPage) -> Iterator[_Line]:
-    """The values of land and of buildings as one line, where they stand in rows above their total.
+    """Yields the values of land and buildings as one line, if they are in rows above their total.
 
-    Of several rows with amounts of one part none is its value, and below several totals nobody knows whose part it is.
+    If several rows have amounts for one part, the part has no value. With several totals it is unclear which one a part
+    belongs to.
     """
     if sum(bool(_is_total(row[0])) for row in section.rows) != 1:
         return
@@ -619,9 +623,10 @@ def _parts_below(section: Section, meanings: Sequence[ColumnLabel], page: Parcel
 
 
 def _without_zeros(said: Iterable[tuple[str, str, ColumnLabel]]) -> list[tuple[str, str, ColumnLabel]]:
-    """What labels say, without a 0 where another label says the same part of the value.
+    """Returns the labels with their values, without a 0 if another label has an amount for the same part of the value.
 
-    Dwellings are what is improved beside buildings, where no further label has an amount of some.
+    Dwellings are part of the improvements only beside a label for buildings, and only if no further label about
+    buildings has an amount.
     """
     said = list(said)
     dwellings = [each for each in said if _is_dwelling(each)]
@@ -640,42 +645,42 @@ def _is_dwelling(said: tuple[str, str, ColumnLabel]) -> bool:
 
 
 def _is_sum(section: Section, meanings: Sequence[ColumnLabel]) -> bool:
-    """True for values with a total beside their parts, in a section that is not about a part of the parcel."""
+    """Returns True for values with a total beside their parts, in a section that is not about a part of the parcel."""
     named = zip(section.header, meanings, strict=True)
     has_total = any(labels.plain(label).startswith("TOTAL") and meaning.label in _VALUES for label, meaning in named)
     return has_total and not is_of_parts(section.title)
 
 
 def _years_of(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> Iterator[str]:
-    """Yields what stands where a row should have its year."""
+    """Yields the cells in the year columns of a row."""
     for text, meaning in zip(row, meanings, strict=False):
         if meaning.label in labels.PROPERTY["tax_year"] and text.strip():
             yield text.strip()
 
 
 def _summed_up(section: Section, meanings: Sequence[ColumnLabel]) -> set[str]:
-    """The years of which one row is a total of the others."""
+    """Returns the years for which one row is the total of other rows."""
     totals = [row for row in section.rows if any(map(_is_total, row))]
     return {year for row in totals for year in _years_of(row, meanings)}
 
 
 def _is_note(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> bool:
-    """True for a row of a table of sales that says no more than that there are none, where a date or a price stands."""
+    """Returns True for a row of a table of sales that only notes the lack of sales, in the column of a date or price."""
     shown = [(text, meaning) for text, meaning in zip(row, meanings, strict=False) if text.strip()]
     return len(shown) == 1 and shown[0][1].label in _OF_TIME_OR_PRICE and not any(map(str.isdigit, shown[0][0]))
 
 
 def _year_of(title: str, page: ParcelPage) -> str:
-    """The year of a section that has none in its rows: that of its title, else of the page; empty: nobody knows it."""
+    """Returns the year of a section without years in its rows: from its title, else from the page; empty if unknown."""
     if named := _year(title):
         return named[0]
     return str(page.tax_year) if page.tax_year and not _is_of_before(title) else ""
 
 
 def _bases_of(section: Section) -> list[Mapping[str, str]]:
-    """What the labels above mean in each row, where the same cell of all rows names its basis; else empty.
+    """Returns the meanings of the labels above for each row, if the same cell of all rows names the basis; else empty.
 
-    Two rows that differ in nothing but amounts would be two amounts of one value.
+    Without a basis, two rows that differ only in amounts would be two amounts for one value.
     """
     for at in range(len(section.header)):
         cells = [row[at] for row in section.rows if at < len(row)]
@@ -686,13 +691,13 @@ def _bases_of(section: Section) -> list[Mapping[str, str]]:
 
 
 def _on_basis(label: str, meant: Mapping[str, str], own: ColumnLabel) -> ColumnLabel:
-    """What a label above a row of one basis means there."""
+    """Returns the meaning of a label above a row with this basis."""
     of_part = meant.get(labels.plain(label))
     return ColumnLabel(of_part) if of_part else own if own.label not in _VALUES else _UNKNOWN
 
 
 def _is_sum_of_years(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> bool:
-    """True for a row of a table with years that has something else where its year should stand, as `Total`."""
+    """Returns True for a row of a table with years that has another text than a year, such as `Total`."""
     shown = [*_years_of(row, meanings)]
     return bool(shown) and not any(map(_year, shown))
 
@@ -715,13 +720,14 @@ def _free(name: str, cells: Mapping[str, Any]) -> str:
 
 
 def _meaning(section: Section, label: str) -> ColumnLabel:
-    """What a label says in this section. Empty: that is not known."""
+    """Returns the meaning of a label in its section; empty if unknown."""
     return ColumnLabel(section.means[label]) if label in section.means else _meaning_below(section.title, label)
 
 
 @lru_cache(maxsize=4096)
 def _meaning_below(title: str, label: str) -> ColumnLabel:
-    """The same of its words alone: most pages of a site have the same."""
+    """Returns the meaning of a label from its words and its title. Cached, because most pages of a site have the same
+    labels."""
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
     if (building := found.label.replace("DWELLING", "BUILDING")) in _VALUES:
         found = ColumnLabel(building, found.number)
@@ -743,7 +749,7 @@ def _meaning_below(title: str, label: str) -> ColumnLabel:
 
 
 def _is_read_of_taxes(label: str) -> bool:
-    """Whether a label of a section of taxes may describe the parcel."""
+    """Returns True if a label in a section about taxes may describe the parcel."""
     return any(label in labels.PROPERTY[name] for name in ("use_code", "use_description", "tax_year")) or label in (
         *labels.OWNERS,
         *labels.SITUS,
@@ -757,7 +763,7 @@ def _tax_sections(page: ParcelPage) -> list[Section]:
 
 
 def _merged(records: Iterable[CountyRecord]) -> list[CountyRecord]:
-    """One of each key: what one section does not say of a year or a sale, another may."""
+    """Returns one record for each key: records with the same year or sale from several sections complete each other."""
     found: dict[tuple[str, str], CountyRecord] = {}
     sales = [record for record in records if isinstance(record, Sale)]
     for record in records:
@@ -780,9 +786,9 @@ def _merged(records: Iterable[CountyRecord]) -> list[CountyRecord]:
 
 
 def _differ(first: Sale, second: Sale) -> bool:
-    """Tells whether they are two sales of one day: of other prices, or both from others and to others.
+    """Returns True for two distinct sales on one day: the prices differ, or both grantor and grantee differ.
 
-    Without a day they are two also when their deeds are of other types.
+    Without a date, sales with different deed types are distinct as well.
     """
 
     def is_other(*names: str) -> bool:
@@ -794,7 +800,7 @@ def _differ(first: Sale, second: Sale) -> bool:
 
 
 def _filled(first: CountyRecord, second: CountyRecord) -> CountyRecord:
-    """The first record with what only the second says. Values of a year that they contradict are withheld."""
+    """Returns the first record, completed from the second. Contradictory amounts for a year are withheld."""
     unread = {**second.unread, **first.unread}
     for name in _AMOUNTS if isinstance(first, Assessment) else ():
         both = [getattr(first, name), getattr(second, name)]

@@ -1,4 +1,4 @@
-"""Reads what Socrata says of a dataset and of its rows: https://dev.socrata.com/docs/endpoints."""
+"""Reads datasets and rows of Socrata: https://dev.socrata.com/docs/endpoints."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -45,7 +45,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def parse_dataset(body: bytes) -> tuple[CountyColumn, ...]:
-    """The columns of a dataset, from /api/views/<id>.json. Raises ParseError."""
+    """Reads the columns of a dataset from /api/views/<id>.json. Raises ParseError."""
     try:
         said = read_json(_dataset, body)
     except _UNREADABLE as error:
@@ -58,7 +58,7 @@ def parse_dataset(body: bytes) -> tuple[CountyColumn, ...]:
 
 
 def parse_count(body: bytes) -> int:
-    """The answer to $select=count(*). Raises ParseError."""
+    """Reads the response to $select=count(*). Raises ParseError."""
     try:
         said = read_json(_counts, body)
     except _UNREADABLE as error:
@@ -70,11 +70,11 @@ def parse_count(body: bytes) -> int:
 
 
 def parse_page(body: bytes, described: bytes, source: Source, provenance: Provenance, types: bytes = b"") -> PageRows:
-    """The records of a page of rows.
+    """Reads the records of a page of rows.
 
-    A row lacks columns that have no value in it; `described`, the header X-SODA2-Fields, names all, and `types`, the
-    header X-SODA2-Types, says what they hold. Raises ParseError when it is no page, or has no column of the parcel's
-    number.
+    A row lacks the columns without a value. `described`, the header X-SODA2-Fields, names all columns, and `types`, the
+    header X-SODA2-Types, has their types. Raises ParseError when the body is not a page, or has no column with the
+    parcel's number.
     """
     try:
         given = read_json(_rows, body)
@@ -89,7 +89,7 @@ def parse_page(body: bytes, described: bytes, source: Source, provenance: Proven
 
 
 def parse_staged(raw: bytes, source: Source, provenance: Provenance) -> PageRows:
-    """The records that a staged line was written for. Raises ParseError."""
+    """Reads the records of a staged line. Raises ParseError."""
     try:
         said = _staged(raw)
         rows = [(each, _row(each)) for each in said.rows]
@@ -108,7 +108,7 @@ def _read(
     kinds: Mapping[str, str] = {},
 ) -> PageRows:
     found = PageRows()
-    columns = [name for name in dict.fromkeys(names) if not name.startswith(":")]  # those of the system
+    columns = [name for name in dict.fromkeys(names) if not name.startswith(":")]  # skips system columns
     if not columns:
         return found
     layout = Layout([CountyColumn(name, kind=kinds.get(name, "")) for name in columns], source)

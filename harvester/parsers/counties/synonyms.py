@@ -1,4 +1,4 @@
-"""What labels mean on one platform, or in one jurisdiction, only: lines of TOML, for what `labels.py` does not know."""
+"""Loads meanings of labels that hold for one platform or jurisdiction only: lines of TOML that add to `labels.py`."""
 
 import tomllib
 from collections.abc import Mapping
@@ -23,26 +23,26 @@ CANONICAL: Mapping[str, str] = {
     **{field: of[0] for table in (labels.PROPERTY, labels.ASSESSMENT, labels.SALE) for field, of in table.items()},
     IGNORED: "",
 }
-"""Field -> the label that says it everywhere."""
+"""Field -> a label that means it everywhere."""
 
 
 class Synonyms:
-    """The meanings of labels in one place."""
+    """The meanings of labels on one site."""
 
     def __init__(self, lines: Mapping[str, str]) -> None:
         self._meanings = {_key(*_parts(label)): CANONICAL[field] for label, field in lines.items()}
 
     def meaning(self, label: str, title: str = "") -> str | None:
-        """The label that says the same everywhere; empty when it is to be ignored, and None when nothing is known.
+        """Returns the general label with the same meaning; empty for an ignored label, None for an unknown one.
 
-        `title` is that of its section: a line that names it goes before one that does not.
+        `title`: the title of the section. A line with this title precedes a line without a title.
         """
         if not self._meanings:
             return None
         return self._meanings.get(_key(title, label), self._meanings.get(_key("", label)))
 
     def plain(self, label: str, title: str = "") -> str:
-        """The label as the lists of labels write it: what it means here, or else its own words."""
+        """Returns the label's meaning on this site, or the label itself, in the form of `labels.plain`."""
         return self.meaning(label, title) or plain(label)
 
 
@@ -51,7 +51,8 @@ NONE = Synonyms({})
 
 @cache
 def synonyms_of(platform: str, jurisdiction: str, own: tuple[tuple[str, str], ...] = ()) -> Synonyms:
-    """Those of a jurisdiction on a platform; `own` are lines of its entry, which go before the others."""
+    """Returns the synonyms for a jurisdiction on a platform. `own`: lines of its registry entry, which precede the
+    others."""
     shipped = _shipped()
     return Synonyms({**shipped.get(platform, {}), **shipped.get(jurisdiction, {}), **dict(own)})
 
@@ -65,7 +66,7 @@ def _shipped() -> Mapping[str, Mapping[str, str]]:
 
 
 def _parts(label: str) -> tuple[str, str]:
-    """The title of a section, empty where none is named, and the label."""
+    """Returns the title of the section (may be empty) and the label."""
     title, _, name = label.rpartition(": ")
     return title, name
 

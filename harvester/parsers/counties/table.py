@@ -1,4 +1,4 @@
-"""Rows of a published table of parcels, as records."""
+"""Turns rows of a published table of parcels into records."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,54 +21,56 @@ from harvester.parsers.json_values import MOST_INT, MOST_LEVELS
 
 CURRENCY = "USD"
 MOST_ROWS = 10**8
-"""Of a table; the largest ones, of whole states, have a seventh of that. Each page of it becomes an item of a job."""
+"""Maximum number of rows in a table; the largest tables, for whole states, have a seventh. Each page becomes an item of
+a job."""
 _SEVERAL = " + "
-"""Between the names of columns that make one value."""
+"""The separator between the names of columns that make one value."""
 _in_words = re.compile(r"(?!\w{1,5}\s*[-:])[^\W\d].*[^\W\d_]{6,}.*|[^\W\d_]{6,}.*").fullmatch
-"""A class of use that is no code: it has a long word, and does not begin with a code like `R - Residential`."""
+"""Matches a use class in words instead of a code: it has a long word, and no code like `R - Residential` at its start.
+"""
 _words = re.compile(r"[^\W_]+").findall
 _repeated = re.compile(r" \(\d{1,2}\)$").sub
 Row = Mapping[str, Any]
 
 
 class UnreadLabel(NamedTuple):
-    """A label, or a column, with values that no field was read from."""
+    """A label or a column with values that no field was read from."""
 
     times: int
-    """In so many rows, or on so many pages of a parcel each."""
+    """Number of rows, or of parcel pages, with the label."""
     sample: str
-    """One of its values."""
+    """A value of the label."""
 
 
 class PageRows(Struct):
-    """What a page holds."""
+    """The content of a page."""
 
     records: list[CountyRecord] = []
     rejects: list[Reject] = []
     number: int = 0
-    """Of its rows."""
+    """Number of rows."""
     without_id: int = 0
-    """Rows without a parcel's number: streets, water, gaps between parcels."""
+    """Number of rows without a parcel's number: streets, water, gaps between parcels."""
     parcel_ids: set[str] = set()
     first: int = 0
-    """A digest of its first row, which no other row of the table has; 0 where rows may be alike."""
+    """A digest of the first row, unique in the table; 0 if several rows may be alike."""
     goes_on: bool = False
-    """Whether the server says that there are more rows than it gave."""
+    """True if the server reports more rows than it returned."""
     columns: Columns = Columns()
     unread: dict[str, UnreadLabel] = {}
-    """Labels that nobody reads."""
+    """The labels that no field was read from."""
     empty: dict[str, str] = {}
-    """Field -> a label of it with nothing beside it."""
+    """Field -> its label, if that has an empty value."""
 
     def note_unread(self, others: Mapping[str, Any]) -> None:
-        """Counts the labels of what no field of a parcel was read from; those of a table once, however many rows."""
+        """Counts the labels that no field was read from. A label in a table counts once, regardless of its rows."""
         for label, value in dict(_labelled(others)).items():
             known = self.unread.get(label)
             self.unread[label] = UnreadLabel(known.times + 1, known.sample) if known else UnreadLabel(1, value)
 
 
 def _labelled(others: Mapping[str, Any], heading: str = "") -> Iterator[tuple[str, str]]:
-    """Each label with a value; that of a table or a part of it with its heading."""
+    """Yields each label with a value; a label in a table or a part is preceded by its heading."""
     for label, value in others.items():
         name = f"{heading}: {label}" if heading else label
         if isinstance(value, dict):
@@ -83,16 +85,17 @@ def _labelled(others: Mapping[str, Any], heading: str = "") -> Iterator[tuple[st
 
 @lru_cache(maxsize=256)
 def layout_of(columns: tuple[CountyColumn, ...], source: Source) -> "Layout":
-    """That of these columns: most pages of a site have the same. Raises ParseError as Layout does."""
+    """Returns the cached layout for these columns, because most pages of a site have the same. Raises ParseError like
+    Layout."""
     return Layout(columns, source)
 
 
 class Layout(Roles):
-    """Reads the rows of a table. Raises ParseError as Roles does."""
+    """Reads the rows of a table. Raises ParseError like Roles."""
 
     @property
     def parts(self) -> dict[str, str]:
-        """Field of what each parcel should have -> a column of it, of those that the table has."""
+        """Part of the contract -> a column that holds it, for the parts that the table has."""
         values = [name for of in self._assessments.values() for names in of.values() for name in names]
         columns = {
             "owner_names": self._lines["owner_names"],
@@ -103,11 +106,11 @@ class Layout(Roles):
 
     @property
     def id_columns(self) -> list[CountyColumn]:
-        """Those that make the parcel's number."""
+        """The columns that make the parcel's number."""
         return [self._columns[name] for name in self.of_parcel_id]
 
     def shown(self, rows: Sequence[Row], *, names_all: bool) -> Columns:
-        """What a page shows of the table. `names_all`: it names all columns, also those without a value."""
+        """Returns the columns of the table on a page. `names_all`: the page lists all columns, also empty ones."""
         numbers = [name for field, names in self._property.items() if field in _OF_PROPERTY for name in names]
         numbers += [name for columns in self._assessments.values() for names in columns.values() for name in names]
         numbers += [name for columns in self._sales.values() for name in columns.get("sale_price", ())]
@@ -116,12 +119,12 @@ class Layout(Roles):
         return Columns.of(self._columns if names_all else (), kinds, rows)._replace(kinds=said)
 
     def parcel_id(self, row: Row) -> str | None:
-        """The number as the row writes it; None when it has none."""
+        """Returns the parcel's number as the row shows it; None if the row has no number."""
         parts = [values.text(row.get(name)) for name in self.of_parcel_id]
         return None if None in parts else " ".join(filter(None, parts))
 
     def read(self, row: Row, raw: bytes, provenance: Provenance, into: PageRows, *, is_transfer: bool = False) -> None:
-        """Adds what a row says. `is_transfer`: it is one of a table of sales."""
+        """Adds the records of a row. `is_transfer`: the row is in a table of sales."""
         into.number += 1
         parcel_id = self.parcel_id(row)
         if parcel_id is None:
@@ -223,33 +226,33 @@ class Layout(Roles):
         )
 
     def _bare_mailing(self, reading: "_Reading") -> list[tuple[str, str]]:
-        """An address that does not say whose it is, and that the property's is not: the last line has its city."""
+        """Returns the lines of an unassigned address that cannot be the property's, because its last line has a city."""
         shown = [text for name in self._bare_lines if (text := values.text(reading.shown(name)))]
         return reading.lines(self._bare_lines) if len(shown) > 1 and is_city(shown[-1]) else []
 
     def _street_of(self, reading: "_Reading", mailing: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The street of the owner's address, where the lines above it are empty or only say who takes the mail."""
+        """Returns the street of the owner's address, if the lines above it are empty or only name the recipient."""
         street = values.text(reading.shown(self._street)) if self._street else None
         if not street or not street[0].isdigit() or street.upper() in " ".join(text for text, _ in mailing).upper():
             return []
         return reading.lines([self._street])
 
     def _read_bare_place(self, reading: "_Reading", found: "_Found") -> None:
-        """Takes a city and a ZIP code that do not say whose they are for the property's."""
+        """Assigns an unassigned city and ZIP code to the property."""
         city, _, code = self._bare_place
         for field, name in (("situs_city", city), ("situs_zip", code)):
             if name and field not in found.values and (shown := reading.text(name)):
                 found.values[field], found.labels[field] = shown, name
 
     def _tell_use(self, found: "_Found") -> None:
-        """Takes a class of use that is said in words, and not by a code, for its description."""
+        """Reads a use class in words as the description instead of the code."""
         said, name = found.values.get("use_code"), found.labels.get("use_code", "")
         if said and "use_description" not in found.values and self._columns[name].meaning is None and _in_words(said):
             found.values["use_description"] = found.values.pop("use_code")
             found.labels["use_description"] = found.labels.pop("use_code")
 
     def _read_situs(self, reading: "_Reading", lines: Sequence[tuple[str, str]], found: "_Found") -> None:
-        """Adds where the property is, or why that is not known."""
+        """Adds the property's address, or the reason why it is unknown."""
         if lines and self._house and not any(map(str.isdigit, lines[0][0])):
             house = [each for each in reading.lines([self._house]) if each[0].strip("0") and each not in lines]
             lines = [*house, *lines]
@@ -288,7 +291,7 @@ class _Found(NamedTuple):
     unread: dict[str, str]
 
     def joined(self, other: "_Found") -> "_Found":
-        """Both."""
+        """Returns both results joined."""
         return _Found(self.values | other.values, self.labels | other.labels, self.unread | other.unread)
 
 
@@ -323,7 +326,7 @@ class _UnreadColumn(Exception):
 
 
 class _Reading:
-    """A row, and which of its columns were read."""
+    """A row, with the columns that were read from it."""
 
     def __init__(self, row: Row, columns: Mapping[str, CountyColumn], used: set[str]) -> None:
         self._row = row
@@ -336,7 +339,7 @@ class _Reading:
         reader: Callable[[str], Callable[[Any], Any]],
         is_kept: _IsKept = bool,
     ) -> _Found:
-        """What could be read, and what could not be; nothing when it is not kept."""
+        """Returns the values that could be read, and reasons for the others; empty if `is_kept` rejects the result."""
         found, called, unread = {}, {}, {}
         for field, names in columns.items():
             try:
@@ -352,9 +355,9 @@ class _Reading:
         return _Found(found, called, unread)
 
     def _first(self, names: Sequence[str], read: Callable[[Any], Any]) -> tuple[str, Any]:
-        """The first column with a value. One that is 0 is taken only if no other has more to say.
+        """Returns the first column with a value; a 0 only if no other column has more.
 
-        Raises _UnreadColumn: what another column says instead is not asked.
+        Raises _UnreadColumn for an uncertain value, without trying the other columns.
         """
         zero: tuple[str, Any] = ("", None)
         for name in names:
@@ -375,27 +378,27 @@ class _Reading:
         return zero
 
     def shown(self, name: str) -> Any:
-        """What a column holds, as it came."""
+        """Returns the raw value of a column."""
         return self._row.get(name)
 
     def text(self, name: str | None) -> str | None:
-        """The text of a column."""
+        """Returns the text of a column, and marks the column as read."""
         found = values.text(self._row.get(name)) if name else None
         if found and name:
             self._used.add(name)
         return found
 
     def lines(self, names: Iterable[str | None]) -> list[tuple[str, str]]:
-        """The texts of columns that have any, each with its column."""
+        """Returns the texts of columns that have one, each with its column."""
         return [(found, name) for name in names if name and (found := self.text(name))]
 
     def joined(self, names: Iterable[str]) -> tuple[str, str] | None:
-        """The text of several columns in one line, with their names; None when they have none."""
+        """Returns the texts of several columns in one line, with the names of the columns; None if all are empty."""
         found = self.lines(names)
         return (" ".join(text for text, _ in found), _joined(found)) if found else None
 
     def others(self) -> dict[str, Any]:
-        """What no field was read from."""
+        """Returns the columns that no field was read from."""
         return {
             name.replace("\0", " "): storable(value)
             for name, value in self._row.items()
@@ -412,14 +415,14 @@ def _is_name(text: str) -> bool:
 
 
 def checked_count(rows: int) -> int:
-    """A number of rows that a server tells of. Raises ParseError when no table of parcels has so many."""
+    """Returns the number of rows that a server reports. Raises ParseError when it is too large for a table of parcels."""
     if not 0 <= rows <= MOST_ROWS:
         raise ParseError(f"the server says that there are {str(rows)[:20]} rows, which is no number of parcels")
     return rows
 
 
 def identity(source: Source, parcel_id: str) -> dict[str, Any]:
-    """What every record of a parcel says of it."""
+    """Returns the fields that identify the parcel in all its records."""
     return {
         "jurisdiction": source.jurisdiction,
         "fips": source.fips,
@@ -429,7 +432,7 @@ def identity(source: Source, parcel_id: str) -> dict[str, Any]:
 
 
 def storable(value: Any, levels: int = MOST_LEVELS) -> Any:
-    """As it came, but for what MongoDB cannot hold: that is text."""
+    """Returns the value in a form that MongoDB can store: other values become text."""
     if isinstance(value, dict):
         if levels:
             return {name.replace("\0", " "): storable(part, levels - 1) for name, part in value.items()}
@@ -445,19 +448,19 @@ def storable(value: Any, levels: int = MOST_LEVELS) -> Any:
 
 
 def is_sale(said: Mapping[str, Any]) -> bool:
-    """Whether it is one: many a row has a price of 0 and nothing else, or the number of a deed of whatever kind."""
+    """Returns True for a sale: many rows have only a price of 0, or the number of some deed, which is not enough."""
     return any(name in said for name in ("sale_date", "sale_year", "recording_date")) or bool(said.get("sale_price"))
 
 
 def is_of_transfer(said: Mapping[str, Any]) -> bool:
-    """Tells whether a row of a table of sales is one: a deed or a party alone is enough, whatever the price."""
+    """Returns True if a row in a table of sales is one: a deed or a party alone is enough, whatever the price."""
     return is_sale(said) or any(name in said for name in _OF_A_DEED)
 
 
 def transfer_of(said: Mapping[str, Any], unread: Mapping[str, str] | None = None) -> str:
-    """What tells a sale from others of its parcel: its date, or year, and the deed's number, as far as it says them.
+    """Returns the key of a sale among the sales of its parcel: its date or year, and the deed's number, if known.
 
-    A date that was not read stands there as it is shown.
+    A date that could not be read is included as shown.
     """
     when = said.get("sale_date") or said.get("recording_date")
     if not when and (shown := (unread or {}).get("sale_date", "").rpartition(": ")[0]):
@@ -471,7 +474,7 @@ def transfer_of(said: Mapping[str, Any], unread: Mapping[str, str] | None = None
 def _owners(
     shown: Sequence[tuple[str, str]], unread: dict[str, str]
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """The names among the lines of owners, and the agents and addresses, each with its column.
+    """Returns the names among the lines of owners, and the agents and addresses, each with its column.
 
     A notice in place of a name is added to `unread`.
     """
@@ -484,13 +487,13 @@ def _owners(
 
 
 def _first_address(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The lines up to the first city, where another address with a city of its own follows: each owner has one."""
+    """Returns the lines up to the first city, if a second address with a city follows: each owner has one."""
     ends = [at for at, (text, _) in enumerate(lines) if is_city(text)]
     return lines[: ends[0] + 1] if len(ends) > 1 else lines
 
 
 def _place(reading: _Reading, columns: Sequence[str | None]) -> str:
-    """City, state and ZIP, as one writes them."""
+    """Returns city, state and ZIP in their usual spelling."""
     city, state, code = (reading.text(name) for name in columns)
     return ", ".join(filter(None, (city, " ".join(filter(None, (state, code))))))
 

@@ -1,4 +1,4 @@
-"""Reads tax bills out of sections of pages, by their titles and labels."""
+"""Reads tax bills from sections of pages, by their titles and labels."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,10 +32,10 @@ AMOUNTS: Mapping[str, tuple[str, ...]] = {
 YEARS = ("TAXYEAR", "BILLYEAR", "YEAR", "ROLLYEAR")
 PAY_YEARS = ("PAYYEAR", "PAYABLEYEAR")
 HALVES = ("INSTALLMENT", "INST", "HALF", "INSTALL")
-"""Columns that number the parts of a bill."""
+"""Columns with the number of the installment."""
 DUE_DATES = ("DUEDATE", "DATEDUE")
 LEDGER = {"TAXCHARGE": "billed", "TAXPAYMENT": "paid"}
-"""Type of a line with an amount -> the field that it is added to."""
+"""Type of a row with an amount -> the field that the amount is added to."""
 _installment = re.compile(
     r"(?:(1ST|FIRST)|(2ND|SECOND)|(3RD|THIRD)|(4TH|FOURTH))(?:HALF|INSTALLMENT|QUARTER)?(?:TAX|TAXES)?"
 ).fullmatch
@@ -48,7 +48,7 @@ _is_billed = re.compile(r"charged|billed|current year|\bbill\b", re.IGNORECASE).
 
 
 _Said = Mapping[str, tuple[str, str]]
-"""Plain label -> the label, and what is said."""
+"""Plain label -> the label as shown, and its value."""
 
 
 class TaxSection(Protocol):
@@ -61,7 +61,7 @@ class TaxSection(Protocol):
 
 
 class _Draft(Struct):
-    """A bill, as far as it is read."""
+    """A bill that is still being read."""
 
     amounts: dict[str, Any] = {}
     labels: dict[str, str] = {}
@@ -71,7 +71,7 @@ class _Draft(Struct):
     pay_year: int | None = None
 
     def take(self, field: str, amount: Decimal | None, label: str, part: int = 0) -> None:
-        """The first that says it is believed."""
+        """Sets an amount, unless an earlier label has set it."""
         if amount is None:
             return
         into: dict[str, Any] = self.parts.setdefault(part, {}) if part else self.amounts
@@ -80,14 +80,14 @@ class _Draft(Struct):
             self.labels[f"installments.{part}.{field}" if part else field] = label
 
     def read(self, field: str, shown: str, label: str, part: int = 0) -> None:
-        """Takes an amount as it is shown; one that cannot be read is kept with the reason."""
+        """Sets an amount from its text. An unreadable amount is stored with the reason."""
         try:
             self.take(field, values.read_money(shown), label, part)
         except values.Unreadable as error:
             self.unread.setdefault(f"installments.{part}.{field}" if part else field, values.why_unread(shown, error))
 
     def read_due_date(self, shown: str, part: int) -> None:
-        """Takes the day on which a part is due."""
+        """Sets the due date of an installment."""
         try:
             if due := values.read_date(shown):
                 self.parts.setdefault(part, {}).setdefault("due_date", due)
@@ -96,7 +96,7 @@ class _Draft(Struct):
 
 
 def bills_of(sections: Iterable[TaxSection], year: int, pdf_url: str, of: Mapping[str, Any]) -> list[TaxBill]:
-    """One of each year. `year`: that of a section that names none; `of`: the fields that all records have."""
+    """Returns a bill for each year. `year`: for sections that name no year; `of`: the fields common to all records."""
     drafts: dict[int, _Draft] = {}
     for section in sections:
         if not _is_estimate(section.title):
@@ -141,7 +141,8 @@ def _read_pairs(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> No
 
 
 def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
-    """Of several lines of a year only payments are read, which add up: nobody knows what others are."""
+    """Reads rows of bills. If a year has several rows, only payments are read, and added up: other rows have no clear
+    meaning."""
     by_part: dict[tuple[int, int], list[_Said]] = {}
     if {"TYPE", "AMOUNT"} <= {plain(label) for label in section.header}:
         _read_ledger(section, year, drafts)
@@ -150,7 +151,7 @@ def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> Non
         said = {plain(label): (label, value) for label, value in zip(section.header, row, strict=False)}
         tax_year, pay_year = _year_in(said, YEARS), _year_in(said, PAY_YEARS)
         if not (found := tax_year or pay_year or (year if any(name in said for name in HALVES) else 0)):
-            continue  # nothing says of which bill it is
+            continue  # the year of the bill is unknown
         draft = drafts.setdefault(found, _Draft())
         draft.tax_year, draft.pay_year = tax_year or draft.tax_year, pay_year or draft.pay_year
         by_part.setdefault((found, _part_of(said)), []).append(said)
@@ -169,7 +170,8 @@ def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> Non
 
 
 def _read_ledger(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
-    """Each line has a type; what is behind the amount is the balance of that day."""
+    """Reads a ledger: each row has a type and an amount. The column after the amount is the balance of the day, and
+    skipped."""
     sums: dict[tuple[int, str], Decimal] = {}
     for row in section.rows:
         said = {plain(label): value for label, value in zip(section.header, row, strict=False)}
@@ -184,7 +186,7 @@ def _read_ledger(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> N
 
 
 def _part_of(said: _Said) -> int:
-    """Number of the installment that a row is; 0: the whole bill."""
+    """Returns the number of the installment in a row; 0 for the whole bill."""
     shown = next((said[name][1] for name in HALVES if name in said), "")
     found = _number(shown)
     return int(found.lastindex or 0) if found else 0
@@ -195,5 +197,5 @@ def _year_in(said: _Said, wanted: Sequence[str]) -> int | None:
 
 
 def _usual(title: str) -> str:
-    """What an amount of a section is, of which only the title says it."""
+    """Returns the field of an amount that only the title of its section names; empty if unknown."""
     return "due" if _is_due(title) else "billed" if _is_billed(title) else ""

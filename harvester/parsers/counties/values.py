@@ -1,7 +1,7 @@
-"""Values as counties write them: text with padding, numbers as text, money with signs, dates in a dozen ways.
+"""Reads values as counties write them: padded text, numbers as text, money with signs, dates in a dozen forms.
 
-The functions `read_...` return None where the source shows no value (a blank, `N/A`, a dash), and raise Unreadable
-where it shows one that has no certain meaning. The functions without that prefix return None in both cases.
+The functions `read_...` return None if the source shows no value (a blank, `N/A`, a dash), and raise Unreadable if the
+value has no certain meaning. The functions without that prefix return None in both cases.
 """
 
 import re
@@ -13,28 +13,29 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 MOST_MONEY = Decimal(10) ** 15
-"""What is more is no money of a parcel."""
+"""Dollars. Larger numbers are not amounts for a parcel."""
 MOST_DIGITS = 40
-"""Of a number that is written without exponent."""
+"""Maximum number of digits of a number that is written without exponent."""
 PLACES = 4
-"""Behind the point, of money: what computers add to a value beyond them is no money."""
+"""Maximum number of decimal places of money: further ones are rounding errors of computers."""
 MAX_SHOWN = 60
-"""Characters of an unreadable value that are saved."""
+"""Maximum number of characters of an unreadable value that are saved."""
 AMBIGUOUS_YEARS = 15
-"""A two-digit year that is at most so many years ahead may be of either century; one further ahead is of the last."""
+"""Maximum number of years ahead at which a two-digit year is ambiguous; a year further ahead is in the last century."""
 MAX_AHEAD = timedelta(days=31)
-"""A sale that is announced may be stored so long before its day."""
+"""Maximum time between the report of an announced sale and its date."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_DATES = (date(1899, 12, 30), date(1900, 1, 1))
-"""What an empty date of a spreadsheet, and of a database, becomes."""
+"""The dates that an empty date of a spreadsheet or a database becomes."""
 _FIRST_YEAR, _LAST_YEAR = 1600, 2200
 _MIN_EPOCH, _MAX_NEGATIVE = 10**11, -(10**7)
-"""A number between them that no column declares as a date may be seconds, a day of a spreadsheet, or no date at all."""
+"""Limits of numbers that are not dates unless the column declares it: seconds, spreadsheet days and others are between.
+"""
 _MONTHS = {name.upper(): number for names in (month_abbr, month_name) for number, name in enumerate(names) if name}
 _MONTHS["SEPT"] = 9
 _control = re.compile(r"[\x00-\x1f\x7f]+")
 _UNSEEN = dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF]) | {0xA0: " "}
-"""Characters that nobody sees, and the blank that keeps words together."""
+"""Invisible characters, and the no-break space."""
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"), "-")
 _is_nothing = re.compile(
     r"[-$.,/\s()]*|<null>|n/?a|n\.a\.|null|none|not available|not applicable|unknown", re.IGNORECASE
@@ -84,11 +85,12 @@ _eight = re.compile(r"(\d{4})(\d{2})(\d{2})", re.A).fullmatch
 
 
 class Unreadable(ValueError):
-    """A value that the source shows and whose meaning is not certain. Raised by the functions `read_...`; says why."""
+    """Raised by the functions `read_...` for a value without a certain meaning; the message has the reason."""
 
 
 def text(value: Any) -> str | None:
-    """Without the blanks around it; those in it stay. None when nothing is left, and for what is no single value."""
+    """Returns the text without surrounding blanks; inner ones are preserved. None if empty, or if the value is not a
+    single one."""
     if isinstance(value, Decimal):
         value = plain(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -100,25 +102,25 @@ def text(value: Any) -> str | None:
 
 
 def reference(value: Any) -> str | None:
-    """The text of a book, a page or a document's number. Zeros alone say that there is none."""
+    """Returns the text of a book, a page or a document's number. Only zeros mean that there is none."""
     found = text(value)
     return None if found and _is_zeros(found) else found
 
 
 def plain(value: Decimal) -> str:
-    """A number without exponent: a parcel's number may come as 4.10106100009E11, and as 410106100009.0."""
+    """Returns a number without exponent: a parcel's number may arrive as 4.10106100009E11, or as 410106100009.0."""
     if not value.is_finite() or abs(value.adjusted()) >= MOST_DIGITS:
         return str(value)
     return str(int(value)) if value == value.to_integral_value() else format(value, "f")
 
 
 def is_nothing(value: Any) -> bool:
-    """True for what a source shows in place of a number or a date that it does not have: a blank, a dash, `N/A`."""
+    """Returns True for a placeholder of a missing number or date: a blank, a dash, `N/A`."""
     return value is None or (isinstance(value, str) and _is_nothing(_tidy(value)) is not None)
 
 
 def why_unread(value: Any, error: Unreadable) -> str:
-    """A value with the reason why it was not read."""
+    """Returns a value with the reason why it was not read."""
     shown = _tidy(str(value))
     return f"{shown[:MAX_SHOWN]}{'...' if len(shown) > MAX_SHOWN else ''}: {error}"
 
@@ -144,12 +146,12 @@ def read_number(value: Any) -> Decimal | None:
 
 
 def number(value: Any) -> Decimal | None:
-    """Reads a number as read_number does."""
+    """Reads a number like read_number."""
     return _or_none(read_number, value)
 
 
 def read_money(value: Any) -> Decimal | None:
-    """Reads an amount, exact, with at most PLACES behind the point."""
+    """Reads an amount, exact, with at most PLACES decimal places."""
     found = read_number(value)
     if found is None:
         return None
@@ -159,28 +161,28 @@ def read_money(value: Any) -> Decimal | None:
 
 
 def money(value: Any) -> Decimal | None:
-    """Reads an amount as read_money does."""
+    """Reads an amount like read_money."""
     return _or_none(read_money, value)
 
 
 def whole(value: Any) -> int | None:
-    """A number that has nothing behind its point."""
+    """Reads a whole number."""
     found = number(value)
     return int(found) if found is not None and abs(found) < 10**18 and found == int(found) else None
 
 
 def real(value: Any) -> float | None:
-    """A measure, that is never negative."""
+    """Reads a measure, which is never negative."""
     return _or_none(_read_real, value)
 
 
 def read_acres(value: Any) -> float | None:
-    """Reads a size in acres: a number, a fraction, either with the unit behind it. 0 says that it is not known."""
+    """Reads a size in acres: a number or a fraction, each with or without the unit. 0 means unknown."""
     return _read_measure(value, "AC A ACRE ACRES ACREAGE", "acres")
 
 
 def read_square_feet(value: Any) -> float | None:
-    """Reads a size in square feet as read_acres reads acres."""
+    """Reads a size in square feet like read_acres."""
     return _read_measure(value, "SF SQFT SQFEET SQUAREFEET SQUAREFOOT FT2 SQFTS", "square feet")
 
 
@@ -188,7 +190,7 @@ def read_square_feet(value: Any) -> float | None:
 
 
 def read_year(value: Any) -> int | None:
-    """Reads four digits, what begins with a date, or a roll: `2024 (payable 2025)`, `Tax Year (2024 - 2025)`."""
+    """Reads a year: four digits, a text with a date, or a roll: `2024 (payable 2025)`, `Tax Year (2024 - 2025)`."""
     if is_nothing(value) or (found := whole(value)) == 0:
         return None
     if found is None and isinstance(value, str):
@@ -207,15 +209,15 @@ def read_year(value: Any) -> int | None:
 
 
 def year(value: Any) -> int | None:
-    """Reads a year as read_year does."""
+    """Reads a year like read_year."""
     return _or_none(read_year, value)
 
 
 def read_date(value: Any, *, is_epoch: bool = False) -> date | None:
-    """Reads a day of text, or of a number: its eight digits are a year, a month and a day; another one is milliseconds
-    since 1970 in UTC, and so is each when `is_epoch`.
+    """Reads a date from text or a number. Eight digits are year, month and day; other numbers, or all with `is_epoch`,
+    are milliseconds since 1970 in UTC.
 
-    A two-digit year is never later than this one, and text that names no day is unreadable.
+    A two-digit year is never later than the current one. Text without a day is unreadable.
     """
     if is_nothing(value):
         return None
@@ -238,7 +240,7 @@ def read_date(value: Any, *, is_epoch: bool = False) -> date | None:
 
 
 def read_past_date(value: Any, *, is_epoch: bool = False) -> date | None:
-    """Reads a day as read_date does. One that is to come is unreadable, except for MAX_AHEAD."""
+    """Reads a date like read_date. A date later than MAX_AHEAD from today is unreadable."""
     found = read_date(value, is_epoch=is_epoch)
     if found and found > date.today() + MAX_AHEAD:
         raise Unreadable("it is a day to come")
@@ -246,7 +248,7 @@ def read_past_date(value: Any, *, is_epoch: bool = False) -> date | None:
 
 
 def iso_date(value: Any, *, is_epoch: bool = False) -> date | None:
-    """Reads a day as read_date does."""
+    """Reads a date like read_date."""
     try:
         return read_date(value, is_epoch=is_epoch)
     except Unreadable:
@@ -275,7 +277,7 @@ def _of_text(shown: str) -> date:
 
 
 def _month_number(shown: str | None) -> int:
-    """The number of a month that a name or digits stand for; 0 for none."""
+    """Returns the number of a month from its name or digits; 0 if invalid."""
     if shown and shown.isdecimal():
         return int(shown) if 1 <= int(shown) <= 12 else 0
     return _MONTHS.get((shown or "").upper(), 0)
@@ -291,7 +293,7 @@ def _day(of_year: str, month: str, day: str) -> date:
 
 
 def _full_year(two_digits: int) -> int:
-    """The year that two digits stand for. Raises Unreadable where both centuries are likely."""
+    """Returns the full year for two digits. Raises Unreadable when both centuries are likely."""
     now = date.today().year
     this_century = now - now % 100 + two_digits
     if this_century <= now:
@@ -313,7 +315,7 @@ def _usable(day: date) -> date | None:
 
 
 def _tidy(shown: str) -> str:
-    """Text in one line, with one kind of blank and one kind of dash."""
+    """Returns text in one line, with one kind of blank and one kind of dash."""
     return " ".join(shown.translate(_DASHES).split())
 
 

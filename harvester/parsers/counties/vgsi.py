@@ -1,7 +1,7 @@
-"""Reads pages of Vision Government Solutions (VGSI): a parcel's card, the lists of streets, the answers of searches.
+"""Reads pages of Vision Government Solutions (VGSI): a parcel's card, the lists of streets, the responses of searches.
 
-A card is taken apart into labelled values and grids, of which `vgsi_records.py` makes records. As JSON that is what is
-staged, without the hundred kilobytes around it.
+A card is split into labelled values and grids; `vgsi_records.py` turns these into records. As JSON they are staged
+instead of the page, which is a hundred kilobytes larger.
 """
 
 import re
@@ -26,9 +26,9 @@ _of_a_label = re.compile(r"Label.*|.*(Label|Lbl|Title)|Town\w*").fullmatch
 _heading = re.compile(r"\D*(\d+)\D*(\d*).*", re.DOTALL).fullmatch
 _is_pid = re.compile(r"[0-9]{1,12}").fullmatch
 HEADING = "Heading"
-"""Id of what a building is called: `Building 1 : Section 1`."""
+"""Id of the title of a building: `Building 1 : Section 1`."""
 _SITUS = tuple(label for label in labels.SITUS if label != "ADDRESS")
-"""On a card that is the owner's."""
+"""Labels for the property's address, without ADDRESS: on a card this is the owner's."""
 NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pid": (("Pid",), ("PID",)),
     "mblu": (("Mblu",), ("MBLU", "MAPLOT", "MAPBLOCKLOT")),
@@ -58,7 +58,7 @@ NAMES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "year_built": (("YearBuilt",), labels.PROPERTY["year_built"]),
     "living_area_sqft": (("BldArea",), labels.PROPERTY["living_area_sqft"]),
 }
-"""What is read -> by which ids, and else by which labels, the likeliest first."""
+"""Name of a value -> its ids, and the labels to try after these, the likeliest first."""
 ALIKE = {each: ids for ids, _ in NAMES.values() for each in ids}
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "the parcel's number (PID)": ("pid",),
@@ -66,26 +66,26 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "Owner": ("owner",),
     "Land": ("use_code", "acres"),
 }
-"""Section -> one of these must be there, be it empty."""
+"""Section -> names of values; one must be on the card, even if empty."""
 VALUES: Mapping[str, tuple[str, str]] = {
     "CurrentValueAppr": ("market", "appraisal"),
     "CurrentValueAsmt": ("assessed", "assessment"),
     "HistoryValuesAppr": ("market", "appraisal"),
     "HistoryValuesAsmt": ("assessed", "assessment"),
 }
-"""Grid -> basis of its values, and the field that sums it up. What it has of a year goes before those behind it."""
+"""Grid -> basis of its values, and the field with their sum. Grids are read in this order."""
 SALES = "Sales"
-"""Grid of the owners of the past."""
+"""The grid of past owners."""
 
 
 class Card(Struct, dict=True):
-    """A parcel's page, taken apart."""
+    """A parcel's page, split into fields and grids."""
 
     fields: list[Labelled]
     grids: list[Grid]
 
     def named(self, what: str, section: str = "") -> Labelled | None:
-        """The field that has one of the ids, else one of the labels; of these the first that says something."""
+        """Returns the field with one of the ids or labels, in their order; fields with a value precede empty ones."""
         ids, known = NAMES[what]
         names = [(section, f"#{each}") for each in ids] + [(section, each) for each in known]
         found = [self._by_name[name] for name in names if name in self._by_name]
@@ -93,7 +93,7 @@ class Card(Struct, dict=True):
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, str], Labelled]:
-        """Section, and `#id` or label: a field with an id that is known is told by that alone."""
+        """Section, and `#id` or label -> field. A field with a known id is listed by the id only."""
         found: dict[tuple[str, str], Labelled] = {}
         for field in self.fields:
             name = f"#{field.id}" if field.id in ALIKE else labels.plain(field.label)
@@ -102,7 +102,8 @@ class Card(Struct, dict=True):
 
     @property
     def sections(self) -> list[str]:
-        """Buildings, in the order of their numbers. One that has no heading is known only if it is alone."""
+        """The buildings, in the order of their numbers. A building without a heading is included only if it is the only
+        one."""
         numbers = {field.section: field.text for field in self.fields if field.section and field.id == HEADING}
         if numbers:
             return sorted(numbers, key=lambda section: _numbers(numbers[section]))
@@ -110,18 +111,18 @@ class Card(Struct, dict=True):
         return list(alone) if len(alone) == 1 else []
 
     def heading(self, section: str) -> str:
-        """What a building is called."""
+        """Returns the title of a building."""
         fields = (field for field in self.fields if field.section == section)
         return next((field.text for field in fields if field.id == HEADING), "") or section
 
     def only(self, *what: str) -> bytes:
-        """As JSON, the grids of these ids and the fields that name the parcel."""
+        """Returns the grids with these ids, and the field with the parcel's number, as JSON."""
         fields = [field for field in (self.named("pid"),) if field]
         return encode(Card(fields, [grid for grid in self.grids if grid.id in what and not grid.section]))
 
 
 class Suggestion(NamedTuple):
-    """Of a search: a parcel, and what is known of it."""
+    """A parcel suggested by a search."""
 
     pid: str
     value: str
@@ -132,7 +133,7 @@ _card = msgspec.json.Decoder(Card).decode
 
 
 def parse_card(body: bytes) -> Card:
-    """Raises ParseError when it is no card, or lacks a section that each has; it names them all."""
+    """Reads a card. Raises ParseError when it is not a card, or lacks required sections; the message names them."""
     card = _taken_apart(body)
     lacking = [section for section, names in REQUIRED.items() if not any(map(card.named, names))]
     if not {grid.id for grid in card.grids} & VALUES.keys() and not card.named("appraisal"):
@@ -142,7 +143,7 @@ def parse_card(body: bytes) -> Card:
     count = card.named("buildings")
     if count and (values.whole(count.text) or 0) > 0 and not card.sections:
         lacking.append("Building Information")
-    if len(lacking) > len(REQUIRED):  # all of these, and more
+    if len(lacking) > len(REQUIRED):  # every required section, and at least one more
         raise ParseError("it is no card of a parcel")
     if lacking:
         raise ParseError(f"the card of the parcel lacks: {', '.join(lacking)}")
@@ -150,7 +151,7 @@ def parse_card(body: bytes) -> Card:
 
 
 def parse_staged(raw: bytes) -> Card:
-    """A card, or what was staged of it. Raises ParseError."""
+    """Reads a staged card, or the staged part of one. Raises ParseError."""
     try:
         return _card(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -158,17 +159,17 @@ def parse_staged(raw: bytes) -> Card:
 
 
 def signature(card: Card) -> Signature:
-    """What it looks like. Buildings look alike, however many there are."""
+    """Returns the signature of a card. All buildings share their labels, so that their number does not matter."""
     return signature_of(_said(card))
 
 
 def parse_streets(body: bytes) -> list[str]:
-    """Names of the streets of a page of Streets.aspx?Letter=. Raises ParseError when it is none."""
+    """Returns the names of the streets on a page of Streets.aspx?Letter=. Raises ParseError when it is another page."""
     return _listed(body, "streets.aspx", "name", "street")
 
 
 def parse_street(body: bytes) -> list[str]:
-    """Numbers of the parcels of a page of Streets.aspx?Name=. Raises ParseError when it is none."""
+    """Returns the numbers of the parcels on a page of Streets.aspx?Name=. Raises ParseError when it is another page."""
     found = _listed(body, "parcel.aspx", "pid", "parcel")
     if bad := [pid for pid in found if not _is_pid(pid)]:
         raise ParseError(f"{bad[0][:40]!r} is no number of a parcel (pid)")
@@ -176,7 +177,7 @@ def parse_street(body: bytes) -> list[str]:
 
 
 def parse_suggestions(body: bytes) -> list[Suggestion]:
-    """What a search found. Raises ParseError."""
+    """Reads the results of a search. Raises ParseError."""
     try:
         said = read_json(msgspec.json.decode, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -196,7 +197,7 @@ def parse_suggestions(body: bytes) -> list[Suggestion]:
 
 
 def is_pid(text: str) -> bool:
-    """Whether it may be the number by which these sites know a parcel."""
+    """Returns True if the text may be a parcel's number on these sites."""
     return bool(_is_pid(text))
 
 
@@ -223,7 +224,7 @@ def _taken_apart(body: bytes) -> Card:
 
 
 def _first_card(page: HtmlElement) -> Iterator[HtmlElement]:
-    """The elements of the first card: where an id of NAMES comes again, the page goes on with another parcel's."""
+    """Yields the elements of the first card: a repeated id in NAMES starts the card of another parcel."""
     met = set()
     for element in page.iter("span", "table", "tr"):
         if (found := _id(named := element.get("id", ""))) and found[3] in ALIKE:
@@ -238,7 +239,7 @@ def _is_label(cell: Any) -> bool:
 
 
 def _label_beside(element: Any) -> str:
-    """In the cell before it, or in the term that it describes."""
+    """Returns the label in the cell before an element, or in the term that it describes; else empty."""
     above = next(element.iterancestors("td", "dd"), None)
     before = None if above is None else above.getprevious()
     if before is None or not (before.tag == "dt" or _is_label(before)):
@@ -266,7 +267,7 @@ def _listed(body: bytes, page: str, parameter: str, what: str) -> list[str]:
 
 
 def _said(card: Card) -> Iterator[tuple[str, str]]:
-    """Labels, with the ids that tell those of one name apart, and what stands beside them."""
+    """Yields labels with their values; ids are added to distinguish equal labels."""
     for field in card.fields:
         if field.id != HEADING:
             of_building = "Building: " if field.section else ""

@@ -1,4 +1,4 @@
-"""Makes records of a parcel's card at Vision Government Solutions (VGSI), once it is taken apart."""
+"""Builds the records of a parcel from its card at Vision Government Solutions (VGSI), split by `vgsi.py`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _OF_BUILDING: Mapping[str, Callable[[Any], Any]] = {
 }
 _OF_SALE = ("sale_price", "sale_date", "instrument_number", "book_and_page", "book", "page", "qualification")
 _PARTS = {contract.OWNER: "owner", contract.SITUS: "situs_address"}
-"""Part of the contract -> what it is called here."""
+"""Part of the contract -> its name in NAMES."""
 _YEAR = ("VALUATIONYEAR", "YEAR", *labels.PROPERTY["tax_year"])
 _COLUMNS = {
     "": ("TOTAL", "TOTALVALUE"),
@@ -36,7 +36,7 @@ _SALE_COLUMNS: Mapping[str, tuple[str, ...]] = {"grantee": ("OWNER", *labels.SAL
 
 
 def records_of(card: Card, source: Source, provenance: Provenance) -> PageRows:
-    """The records of a card. Raises ParseError as `read_card` does, and when it is not what the contract says."""
+    """Returns the records of a card. Raises ParseError like `read_card`, and when the card violates the contract."""
     found = read_card(card, source, provenance)
     if not found.rejects:
         contract.check(found, source.platform)
@@ -44,9 +44,9 @@ def records_of(card: Card, source: Source, provenance: Provenance) -> PageRows:
 
 
 def read_card(card: Card, source: Source, provenance: Provenance) -> PageRows:
-    """The records of a card, or of a part of one that was staged.
+    """Reads the records of a card, or of the staged part of a card.
 
-    Raises ParseError when a grid has no column of the year, or of who bought.
+    Raises ParseError when a grid has no column for the year, or for the buyer.
     """
     pid = card.named("pid")
     if not pid or not is_pid(pid.text):
@@ -74,21 +74,21 @@ def read_card(card: Card, source: Source, provenance: Provenance) -> PageRows:
 
 
 class _Reading:
-    """A card, and what was read of it."""
+    """A card, with a record of the fields and rows that were read."""
 
     def __init__(self, card: Card) -> None:
         self.card = card
         self.used: set[int] = set()
-        """Fields of which nothing is left to be said."""
+        """The ids (Python) of fields that were read completely."""
         self.left: list[tuple[Grid, list[dict[str, str]]]] = []
-        """Of grids: rows, or cells of them, that no field was read from."""
+        """Grids with their rows or cells that no field was read from."""
 
     def field(self, what: str, section: str = "") -> Labelled | None:
         found = self.card.named(what, section)
         return found if found and found.lines else None
 
     def use(self, *fields: Labelled) -> None:
-        """They are read, and so are those that say the same by another of the ids."""
+        """Marks fields as read, together with fields that show the same text under an equivalent id."""
         for field in fields:
             alike = ALIKE.get(field.id, ())
             self.used.update(
@@ -97,7 +97,7 @@ class _Reading:
 
 
 def _property(reading: _Reading, of: Mapping[str, Any], newest: int) -> Property:
-    """`newest`: the last year of which the card shows values, be it the current one or not; 0: it shows none."""
+    """Builds the Property. `newest`: the last year with values on the card, current or not; 0 without any."""
     card, said, called, unread = reading.card, dict[str, Any](), dict[str, str](), dict[str, str]()
     for what in _TEXTS:
         if field := reading.field(what):
@@ -155,7 +155,7 @@ def _property(reading: _Reading, of: Mapping[str, Any], newest: int) -> Property
 
 
 def _names(owners: Sequence[Labelled], unread: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Names of owners, and agents and addresses between them. A notice in place of names is added to `unread`."""
+    """Returns names of owners, and agents and addresses between them. A notice in place of names is added to `unread`."""
     lines = [line for field in owners for line in field.lines]
     by_kind: dict[LineKind, list[str]] = {kind: [] for kind in LineKind}
     for line, kind in zip(lines, line_kinds(lines), strict=True):
@@ -166,7 +166,7 @@ def _names(owners: Sequence[Labelled], unread: dict[str, str]) -> tuple[list[str
 
 
 def _read(read: Callable[[Any], Any], shown: str, field: str, unread: dict[str, str]) -> Any:
-    """What `read` makes of a text; the reason why it makes nothing of it is added to `unread`."""
+    """Returns the result of `read`, or None with the reason added to `unread`."""
     try:
         return read(shown)
     except values.Unreadable as error:
@@ -175,7 +175,8 @@ def _read(read: Callable[[Any], Any], shown: str, field: str, unread: dict[str, 
 
 
 def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
-    """One of each year, with the values of both bases. What grids contradict is withheld with the reason."""
+    """Yields an assessment for each year, with the values on both bases. Contradictory values are withheld with the
+    reason."""
     card = reading.card
     raw = card.only(*VALUES)
     years: dict[int, dict[str, Any]] = {}
@@ -222,7 +223,7 @@ def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessmen
 
 
 def _undated(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
-    """Of cards that show no years: their sums, and what the land is worth."""
+    """Yields the assessment of a card without years: its sums, and the values of the land."""
     fields, called = dict[str, Any](), dict[str, str]()
     shown = [(f"{basis}_value", what) for basis, what in dict.fromkeys(VALUES.values())]
     shown += [(f"{basis}_land_value", f"land_{what}") for basis, what in dict.fromkeys(VALUES.values())]
@@ -238,7 +239,7 @@ def _undated(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
 
 
 def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
-    """Those of the history of owners; the last one of the owner of record, when that is not among them."""
+    """Yields the sales in the history of owners, and the last sale of the owner of record if the history lacks it."""
     card, known = reading.card, dict[str, dict[str, Any]]()
     raw = card.only(SALES)
     for grid in card.grids:
@@ -270,7 +271,7 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
     if not any(said.items() <= each.items() for each in known.values()):
         transfer = transfer_of(said, why)
         if transfer in known:
-            return  # it says otherwise, and stays with what no field was read from
+            return  # it contradicts the known sale, and stays with the unread fields
         called = {field: fields[_column_of(field, fields)].label for field in (*said, *why)}
         if owner := reading.field("owner"):
             said["grantee"], called["grantee"] = owner.text, owner.label
@@ -282,12 +283,12 @@ def _sales(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Sale]:
 
 
 def _is_sale(said: Mapping[str, Any], unread: Mapping[str, str]) -> bool:
-    """Tells whether a row of the history is one: its date, its price or its deed says so, read or not."""
+    """Returns True if a row of the history is a sale: it has a date, a price or a deed, readable or not."""
     return is_sale({**unread, **said}) or any(name in said for name in ("instrument_number", "book"))
 
 
 def _sale(shown: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """What a row, or the owner of record, says of a sale, and what of it is not certain."""
+    """Returns the facts about a sale in a row or for the owner of record, and reasons for the uncertain ones."""
     unread: dict[str, str] = {}
     said: dict[str, Any] = {field: shown[field] for field in ("grantee", "qualification") if field in shown}
     said |= {field: values.reference(shown[field]) for field in ("instrument_number", "book", "page") if field in shown}
@@ -302,7 +303,7 @@ def _sale(shown: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _unread(shown: Mapping[str, str], said: Mapping[str, Any]) -> list[str]:
-    """What is shown of a sale, and is no date, no price, or no book and page. `/0` says nothing."""
+    """Returns the shown fields of a sale that could not be read. `/0` is an empty book and page."""
     deed = {"book_and_page": "book", "book": "book", "page": "page"}
     return [
         field
@@ -316,14 +317,14 @@ def _column_of(field: str, columns: Mapping[str, Any]) -> str:
 
 
 def _numbered(transfer: str, known: Mapping[str, Any]) -> str:
-    """Another one where a parcel was sold twice by what seems to be one deed."""
+    """Returns the key of a sale with a number added, if a parcel was sold twice with seemingly the same deed."""
     if transfer not in known:
         return transfer
     return next(name for number in range(2, len(known) + 3) if (name := f"{transfer}#{number}") not in known)
 
 
 def _others(reading: _Reading) -> dict[str, Any]:
-    """What no field was read from, by its label, and all of the buildings."""
+    """Returns all fields that were not read, by their labels, and all facts about buildings."""
     card, others = reading.card, dict[str, Any]()
 
     def keep(label: str, name: str, value: Any) -> None:
@@ -346,7 +347,7 @@ def _others(reading: _Reading) -> dict[str, Any]:
 
 
 def _building(card: Card, section: str) -> dict[str, Any]:
-    """All that is said of it. Rows of two columns, the first of which is a label, are labelled values."""
+    """Returns all facts about a building. Rows of two columns are read as labels with values."""
     found: dict[str, Any] = {
         field.label: field.text
         for field in card.fields
