@@ -1,2 +1,1 @@
-"""Reads property records: pure functions, bytes in, records out. `table` holds the code that all platforms with rows
-share."""
+"""Reads property records: pure functions, bytes in, records out. `table` is shared by platforms with rows."""

@@ -103,8 +103,7 @@ class AddressQuery(NamedTuple):
         return cls(" ".join(given[: kinds[-1]] if kinds else given), tuple(_SUFFIXES.get(word, word) for word in given))
 
     def matches(self, addresses: list[str]) -> list[bool]:
-        """Returns which addresses match: those with the given kind of street, or with any kind if no address has that
-        one."""
+        """Returns which addresses match: those with the given kind of street, else those with any kind."""
         found = [_words(address.upper()) for address in addresses]
         exact = [_begins([_SUFFIXES.get(word, word) for word in words], self.words) for words in found]
         return exact if any(exact) else [_begins(words, self.asked.split()) for words in found]
@@ -120,7 +119,7 @@ def _begins(words: list[str], with_these: "list[str] | tuple[str, ...]") -> bool
 
 
 def parts_of(address: str) -> dict[str, str]:
-    """Returns the parts by their names in usaddress: AddressNumber, StreetName, OccupancyIdentifier. Empty if unclear."""
+    """Returns the parts by their usaddress names: AddressNumber, StreetName, OccupancyIdentifier. Empty if unclear."""
     package = _usaddress()
     if package is None:
         return {}

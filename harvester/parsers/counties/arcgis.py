@@ -120,7 +120,7 @@ def parse_layer(body: bytes) -> Layer:
 
 
 def parse_count(body: bytes) -> int | None:
-    """Returns the number of rows, or None when the server lists the object ids of the rows instead. Raises ParseError."""
+    """Returns the number of rows, or None when the server lists the rows' object ids instead. Raises ParseError."""
     try:
         said = read_json(_count, body)
     except _UNREADABLE as error:
@@ -140,8 +140,9 @@ def parse_ids(body: bytes) -> tuple[list[int], bool]:
 
 
 def parse_page(body: bytes, source: Source, provenance: Provenance) -> PageRows:
-    """Reads the records of a page of rows. Raises ParseError when it is not a page, or has no column with the parcel's
-    number.
+    """Reads the records of a page of rows.
+
+    Raises ParseError when it is not a page, or has no column with the parcel's number.
 
     `raw` of a record is a page with its single row.
     """

@@ -53,7 +53,10 @@ _none_found = re.compile(
 
 def read_template(body: bytes, url: str) -> str:
     """Returns the address of a site's reports, read from any page of the site; KEY is in the place of the parcel's
-    number. Raises ParseError."""
+    number.
+
+    Raises ParseError.
+    """
     body = as_utf8(body)
     found = _config(body)
     try:
@@ -118,8 +121,7 @@ def _modules(page: HtmlElement) -> Iterator[tuple[str, HtmlElement]]:
 
 
 def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
-    """Yields the sections of a module: one for owners, labels with their values and links to files, and one for each
-    table."""
+    """Yields the sections of a module: one for owners, labels and links to files, and one for each table."""
     first, tables = Section(title), []
     blocks = [first.pairs]
     for table in content.iter("table"):
@@ -142,8 +144,9 @@ def _sections(content: HtmlElement, title: str, url: str) -> Iterator[Section]:
 
 
 def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElement]) -> None:
-    """Adds labels with their values. A repeated label starts the block of another building, which becomes its own
-    section.
+    """Adds labels with their values.
+
+    A repeated label starts the block of another building, which becomes its own section.
 
     A blank label continues the lines of the label before.
     """
@@ -163,8 +166,10 @@ def _add_pairs(blocks: list[list[tuple[str, list[str]]]], row: Sequence[HtmlElem
 
 
 def _rows(table: HtmlElement) -> tuple[list[str], list[HtmlElement]]:
-    """Returns the labels above a table, if it has any, and its rows. Skips rows that only wrap other tables, and notes
-    (lone cells)."""
+    """Returns the labels above a table, if it has any, and its rows.
+
+    Skips rows that only wrap other tables, and notes (lone cells).
+    """
     header: list[str] = []
     rows: list[HtmlElement] = []
     for row in table.iter("tr"):

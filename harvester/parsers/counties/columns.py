@@ -179,8 +179,7 @@ class Roles:
         return next((self._by_label[label] for label in wanted if label in self._by_label), {})
 
     def _add_bare_values(self) -> None:
-        """Reads `LAND` and `BUILDING` as amounts if the table has both and a sum, but no other amounts for land and
-        building."""
+        """Reads `LAND` and `BUILDING` as amounts if the table has both and a sum, but no other amounts for them."""
         known = self._assessments[""]
         bare = {field: self._column(of) for field, of in labels.BARE_VALUES.items()}
         has_parts = any("land" in field or "improvement" in field for field in known)

@@ -47,8 +47,10 @@ def viewed(url: str) -> str:
 
 
 def read_parcel(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """Reads the page of a parcel. Returns None when no parcel is on the page. Raises ParseError when its number is
-    missing."""
+    """Reads the page of a parcel.
+
+    Returns None when no parcel is on the page. Raises ParseError when its number is missing.
+    """
     sections, year = _sections(read_page(body)) if body.strip() else ([], 0)
     pairs = [(here.plain(label, section.title), label, lines) for section in sections for label, lines in section.pairs]
     if _OF_PARCEL.isdisjoint(name for name, _, _ in pairs):
@@ -76,7 +78,7 @@ def read_search(body: bytes) -> list[str]:
 
 
 def _sections(page: HtmlElement) -> tuple[list[Section], int]:
-    """Returns the sections in their order, and their year (0: unknown). A repeated parcel number starts new sections."""
+    """Returns the sections and their year (0: unknown). A repeated parcel number starts new sections."""
     sections: list[Section] = []
     title, year = "", 0
     beside: dict[str, Section] = {}
@@ -141,8 +143,10 @@ def _is_label(element: HtmlElement) -> bool:
 
 
 def _add_pair(pairs: list[tuple[str, list[str]]], label: str, lines: list[str]) -> None:
-    """Adds a label with its lines. A blank label continues the label before. An identical pair is skipped: it serves
-    narrow screens."""
+    """Adds a label with its lines.
+
+    A blank label continues the label before. An identical pair is skipped: it serves narrow screens.
+    """
     if not label and pairs:
         pairs[-1][1].extend(lines)
     elif (label, lines) not in pairs:
@@ -159,10 +163,10 @@ def _is_year(label: str) -> bool:
 
 
 def _tables(table: HtmlElement, title: str) -> Iterator[Section]:
-    """Yields a section for each block of a table with a header: a cell that is alone in its row is the title of the
-    next block.
+    """Yields a section for each block of a table with a header.
 
-    The title of the first block of a table with values is the label above the first column.
+    A cell that is alone in its row is the title of the next block. The title of the first block of a table with values
+    is the label above the first column.
     """
     rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table]
     header = next(([label_of(each) for each in row] for row in rows if _is_header(row)), [])
@@ -220,8 +224,7 @@ def _called(header: str, at: int, lines: list[list[str]]) -> str:
 
 
 def _within(table: HtmlElement, title: str) -> tuple[str, dict[str, str]]:
-    """Returns the title and the added columns of a table nested below a bill's row: the year and the installment of the
-    bill."""
+    """Returns the title of a table nested below a bill's row, and columns to add: year and installment of the bill."""
     around = next((row for row in table.iterancestors("tr") if row.get("data-subrow") is not None), None)
     above = around.getprevious() if around is not None else None
     year = (

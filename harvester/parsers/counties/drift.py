@@ -224,8 +224,10 @@ class Pages:
         return is_new or any(map(self._is_missed, self._had.keys() - page))
 
     def learn(self, parcel_id: str, page: Signature, facts: Facts | None = None, *, is_right: bool) -> list[str]:
-        """Learns a page of the site. Returns its new labels. `is_right`: the control page was requested and is
-        unchanged."""
+        """Learns a page of the site.
+
+        Returns its new labels. `is_right`: the control page was requested and is unchanged.
+        """
         new = [each for each in _labels(page - self._had.keys()) if not _of_a_value(each)]
         is_known = self._read >= LEARNT
         if is_right or not self._lost.isdisjoint(page):
@@ -294,8 +296,7 @@ class KnownTable:
         self._spread = Distribution()
 
     def check_records(self, records: Iterable[CountyRecord]) -> None:
-        """Raises ParseError when a field of a page has the same value, or another shape than before, in nearly all
-        rows."""
+        """Raises ParseError when a field has one value, or another shape than before, in nearly all rows of a page."""
         pages = [*parcels_of(records)]
         if said := self._spread.why_strange_rows(pages):
             raise ParseError(f"the table says something else than before: {said}")

@@ -88,8 +88,10 @@ def read_transactions(body: bytes, number: str) -> ParcelPage:
 
 
 def read_results(body: bytes, url: str) -> EagleWebResults:
-    """Reads the results of a search. The site may redirect straight to the only account. Raises ParseError and
-    PageFailed."""
+    """Reads the results of a search.
+
+    The site may redirect straight to the only account. Raises ParseError and PageFailed.
+    """
     if only := _number_in(url):
         return EagleWebResults([only], 1)
     page = read_page(body)
@@ -257,7 +259,7 @@ def _treasurers(page: HtmlElement, summary: HtmlElement) -> Iterator[Section]:
 
 
 def _values(summary: HtmlElement) -> Iterator[Section]:
-    """Yields the values: two labels above two values, then rows below `Actual` and `Assessed`, then labels with taxes."""
+    """Yields two labels above two values, then rows below `Actual` and `Assessed`, then labels with taxes."""
     beside, below = Section(VALUE), Section(VALUE)
     above, group = ["", "", ""], ""
     for row in summary.iter("tr"):

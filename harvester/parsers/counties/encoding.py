@@ -15,6 +15,8 @@ def as_utf8(body: bytes) -> bytes:
 
 
 def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Returns the result of `decode` for a JSON response, even if a value in it is malformed. Raises the errors of
-    `decode`."""
+    """Returns the result of `decode` for a JSON response, even if a value in it is malformed.
+
+    Raises the errors of `decode`.
+    """
     return read_mended(decode, as_utf8(body))

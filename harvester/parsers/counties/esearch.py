@@ -89,8 +89,9 @@ def read_results(body: bytes) -> EsearchResults:
 
 
 def read_parcel(body: bytes, asked: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """Reads the page of a parcel. Returns None when no parcel is on the page. Raises ParseError without its number or
-    year.
+    """Reads the page of a parcel.
+
+    Returns None when no parcel is on the page. Raises ParseError without its number or year.
 
     `asked`: the requested number, because some counties show several numbers.
     """
@@ -133,7 +134,7 @@ def read_taxes(body: bytes) -> Section | None:
 
 
 def _sections(panel: HtmlElement) -> Iterator[Section]:
-    """Yields the sections of a panel: one for each group of labels, and one for each table with the labels before it."""
+    """Yields the sections of a panel: one for each group of labels, one for each table with the labels before it."""
     heading = next(iter(panel.find_class("panel-heading")), None)
     if heading is None:
         return
@@ -213,8 +214,7 @@ def _clean(text: str) -> str:
 
 
 def _year(page: HtmlElement, sections: list[Section]) -> tuple[int, str]:
-    """Returns the year and its source: a heading, else the latest year with a value in a history of values, else the
-    latest year."""
+    """Returns the year and its source: a heading, else the latest year in a history, preferably one with a value."""
     for heading in page.iter(*_HEADINGS):
         if found := _said_year(heading.text_content()):
             return int(found[1]), "heading"

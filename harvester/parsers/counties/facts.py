@@ -62,7 +62,7 @@ def facts_of(records: Iterable[CountyRecord]) -> dict[str, str]:
 
 
 def digests(facts: Facts) -> dict[str, str]:
-    """Returns the digests of the values. Requests and stores hold only these, so that they hold no facts about people."""
+    """Returns the digests of the values. Requests and stores hold only these, and no facts about people."""
     return {name: blake2s(value.encode(), digest_size=6).hexdigest() for name, value in facts.items()}
 
 
@@ -93,7 +93,7 @@ def _is_outdated(of: str, name: str, now: Facts) -> bool:
 
 
 def sample(facts: Facts) -> dict[str, str]:
-    """Returns one fact for each field, the newest, because parcels differ in the number of years and sales they show."""
+    """Returns the newest fact for each field, because parcels differ in the number of years and sales they show."""
     found = dict.fromkeys((*_OF_PARCEL, *_OF_ROLL, "sale_price"), "")
     for name in sorted(facts):
         field, _, _of = name.partition(" ")
@@ -135,8 +135,7 @@ class Distribution:
         """Field and value of runs that were found to be right."""
 
     def why_strange(self, page: Facts) -> str:
-        """Returns a message about the field that is no longer distributed as before, if this page follows the stored
-        ones; else empty."""
+        """Returns a message if a field of the next page is no longer distributed as on the stored ones; else empty."""
         if self._pages < MIN_PAGES:
             return ""
         for field, value in sample(page).items():
@@ -175,8 +174,7 @@ class Distribution:
             self._allowed.clear()
 
     def why_strange_rows(self, pages: Sequence[Facts]) -> str:
-        """Returns a message about a field with one value or one rare shape in nearly all rows of a table's page; else
-        empty."""
+        """Returns a message if a field has one value or a rare shape in nearly all rows of a page; else empty."""
         if len(pages) < MIN_ROWS or self._pages < MIN_ROWS:
             return ""
         rows = [sample(page) for page in pages]

@@ -160,7 +160,7 @@ OF_VALUES = frozenset(
 
 
 def guess(label: str, value: str | int) -> str:
-    """Returns the field that a label may belong to; empty if no field is likely. `label`: section title, `: `, label."""
+    """Returns the field that a label may belong to; empty if none is likely. `label`: section title, `: `, label."""
     title, _, name = label.rpartition(": ")
     said = " ".join(_words(_split.sub(" ", name).upper()))
     if _of_others(title):

@@ -47,8 +47,7 @@ class PageForm(NamedTuple):
         raise ParseError(f"the form has no field {' or '.join(names)}")
 
     def filled(self, given: Mapping[str, str]) -> str:
-        """Returns the body of the POST request: the initial values, replaced by the given ones, which may belong to
-        buttons."""
+        """Returns the body of the POST request: initial values, replaced by the given ones (of fields or buttons)."""
         return urlencode([*((name, value) for name, value in self.values if name not in given), *given.items()])
 
 
@@ -80,8 +79,10 @@ def form_with(page: HtmlElement, names: Iterable[str], url: str) -> PageForm | N
 
 
 def absolute(url: str, address: str) -> str:
-    """Returns the absolute form of an address on the page at `url`; empty if invalid, as `http://[your town]/` in some
-    footers."""
+    """Returns an absolute address; empty if invalid, as `http://[your town]/` in some footers.
+
+    `url`: the page's address.
+    """
     try:
         joined = urljoin(url, address.strip()) if address else ""
         urlsplit(joined)
@@ -117,8 +118,10 @@ def text_of(element: HtmlElement) -> str:
 
 
 def spread(cells: Iterable[HtmlElement]) -> list[str]:
-    """Returns the texts of a row's cells; a wide cell is repeated for all its columns. Raises ParseError for too many
-    columns."""
+    """Returns the texts of a row's cells; a wide cell is repeated for all its columns.
+
+    Raises ParseError for too many columns.
+    """
     texts: list[str] = []
     for cell in cells:
         texts += [text_of(cell)] * min(max(values.whole(cell.get("colspan")) or 1, 1), MOST_COLUMNS)

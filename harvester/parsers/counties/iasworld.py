@@ -92,8 +92,10 @@ class First(NamedTuple):
 
 
 def read_search(body: bytes, url: str, by: Sequence[str]) -> tuple[PageForm, list[str]]:
-    """Returns the search form and the field names for the criteria `by` (keys of FIELDS). Raises ParseError and
-    PageFailed."""
+    """Returns the search form and the field names for the criteria `by` (keys of FIELDS).
+
+    Raises ParseError and PageFailed.
+    """
     page = _checked(read_page(body))
     form = form_with(page, [name for word in by for name in FIELDS[word]], url)
     if form is None:
@@ -108,8 +110,10 @@ def search_body(form: PageForm, given: Mapping[str, str], number: int = 1) -> st
 
 
 def read_answer(body: bytes, url: str) -> IasWorldResults | First | str:
-    """Reads the response to a search: results, the datalet of the only result, or its address. Raises ParseError,
-    PageFailed."""
+    """Reads the response to a search: results, the only result's datalet, or its address.
+
+    Raises ParseError and PageFailed.
+    """
     page = _checked(read_page(body))
     table = next((each for each in page.iter("table") if each.get("id") == "searchResults"), None)
     if table is not None:
@@ -204,8 +208,10 @@ def _banner_address(page: HtmlElement) -> list[Section]:
 
 
 def _year_of(sections: Iterable[Section]) -> int:
-    """Returns the year in titles of sections, such as `2025 Tax Status`, if there is exactly one; else 0. On some sites
-    the form has the year of the next roll instead."""
+    """Returns the year in titles of sections, such as `2025 Tax Status`, if there is exactly one; else 0.
+
+    On some sites the form has the year of the next roll instead.
+    """
     years = {int(found[0]) for section in sections if (found := _year(section.title))}
     return years.pop() if len(years) == 1 else 0
 
@@ -254,7 +260,7 @@ def _datalet(page: HtmlElement, url: str) -> ParcelPage:
 
 
 def _tables_of(page: HtmlElement, parcel_id: str) -> Iterator[HtmlElement]:
-    """Yields the tables below the banner of this parcel: another parcel may follow on the page, below its own banner."""
+    """Yields the tables below this parcel's banner: another parcel may follow, below its own banner."""
     shown = parcel_id
     for element in page.iter("table", "td", "th"):
         if element.tag != "table":

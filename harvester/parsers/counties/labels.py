@@ -29,7 +29,7 @@ class ColumnLabel(NamedTuple):
 
 
 def plain(name: str) -> str:
-    """Returns the letters and digits of a name in capitals, without its table: `GIS.PARCELS.Owner_Name` -> OWNERNAME."""
+    """Returns letters and digits of a name in capitals, without its table: `GIS.PARCELS.Owner_Name` -> OWNERNAME."""
     return _not_a_label.sub("", _prefix.sub("", name.strip()).upper())
 
 
@@ -53,7 +53,7 @@ def _labels(words: str) -> tuple[str, ...]:
 
 
 def _made_of(*parts: str) -> tuple[str, ...]:
-    """Returns every combination of one word from each part, in the order of the parts.
+    """Returns every label made from one word per part, in the order of the parts.
 
     `_` stands for an omitted word.
     """
@@ -492,8 +492,10 @@ def without_marks(name: str) -> ColumnLabel | None:
 
 
 def _cut() -> dict[str, str]:
-    """Returns shortened labels, by one or two letters -> the label. If several share a beginning, the shortest is
-    taken, unless two are equally short."""
+    """Returns shortened labels, by one or two letters -> the label.
+
+    If several share a beginning, the shortest is taken, unless two are equally short.
+    """
     whole: dict[str, list[str]] = {}
     for label in sorted(ALL, key=len):
         for lacking in (1, 2):
@@ -509,6 +511,6 @@ _whole = _cut()
 
 
 def whole(name: str, label: str) -> str:
-    """Returns the full label of a column name cut at the tenth character, as in shapefiles; else the label unchanged."""
+    """Returns the full label of a column name cut at the tenth character, as in shapefiles; else the given label."""
     is_cut = len(_prefix.sub("", name.strip())) == MAX_SHAPE_NAME and label not in ALL
     return _whole.get(label, label) if is_cut else label

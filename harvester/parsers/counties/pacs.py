@@ -105,8 +105,10 @@ def read_results(body: bytes, url: str) -> PacsResults:
 
 
 def read_property(body: bytes, url: str, here: Synonyms = NONE) -> ParcelPage | None:
-    """Reads the page of a property. Returns None when no property is on the page. Raises ParseError when its number is
-    missing."""
+    """Reads the page of a property.
+
+    Returns None when no property is on the page. Raises ParseError when its number is missing.
+    """
     page = read_page(body) if body.strip() else None
     sections = list(_sections(page)) if page is not None else []
     if page is None or not any(section.title == _PROPERTY for section in sections):

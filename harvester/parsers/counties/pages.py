@@ -44,8 +44,10 @@ class Grid(Struct, array_like=True):
 
     @property
     def sure_rows(self) -> list[list[str]]:
-        """The rows. Raises ParseError when a row has more or fewer cells than the header, since their meaning is
-        unclear."""
+        """The rows.
+
+        Raises ParseError when a row and the header differ in length: the cells have no clear meaning then.
+        """
         for row in self.rows:
             if len(row) != len(self.headers):
                 name = self.caption or self.id

@@ -88,7 +88,7 @@ class PatriotResults(NamedTuple):
 
 
 def is_account(text: str) -> bool:
-    """Returns True if the text may be an account number of these sites."""
+    """Returns True if the text may be an account number on Patriot sites."""
     return bool(_is_account(text))
 
 
@@ -270,8 +270,7 @@ def _value(cell: HtmlElement) -> list[str] | None:
 
 
 def _first_part(cell: HtmlElement) -> str:
-    """Returns the first text in a cell, up to a colon or a no-break space, unless a known label contains such a
-    character."""
+    """Returns the first text in a cell, up to a colon or a no-break space unless it is part of a known label."""
     shown = next((text for text in cell.itertext() if text.strip()), "")
     pieces = re.split(r"[:\xa0]", shown.strip()[: 2 * MAX_LABEL])
     begun = (" ".join(" ".join(pieces[:number]).split()) for number in range(len(pieces), 0, -1))

@@ -84,8 +84,7 @@ _RULES = (
 
 
 def address_of_records(url: str) -> str:
-    """Returns the address to request for recognition: a layer or dataset is asked for its columns, other pages are
-    unchanged."""
+    """Returns the address to request for recognition: for layers and datasets the list of columns, else `url`."""
     if layer := _LAYER(url):
         return f"{layer[0]}?f=json"
     if dataset := _DATASET(url):
@@ -94,8 +93,10 @@ def address_of_records(url: str) -> str:
 
 
 def recognise(url: str, page: str) -> Recognised | None:
-    """Returns the platform of a page with its base address and parameters, or None. `url`: after redirects; `page`: the
-    text."""
+    """Returns the platform of a page with its base address and parameters, or None.
+
+    `url`: after redirects; `page`: the text.
+    """
     if layer := _LAYER(url):
         columns = [str(field.get("name", "")) for field in _dicts(_read(page, "fields"))]
         return Recognised("arcgis", layer[0], _parcel_id(columns)) if columns else None
@@ -114,8 +115,10 @@ def recognise(url: str, page: str) -> Recognised | None:
 
 
 def _told(platform: Platform, query: str) -> dict[str, str | int]:
-    """Returns the parameters in an address of the platform. Names are compared without regard to case, as the platform
-    does."""
+    """Returns the parameters in an address of the platform.
+
+    Names are compared without regard to case, as the platform does.
+    """
     given = {name.lower(): value for name, value in parse_qsl(query)}
     known = {name: given[name.lower()] for name in PARAMETERS[platform] if given.get(name.lower())}
     if "App" in known and "AppID" in known:

@@ -1,4 +1,4 @@
-"""Builds the records of a parcel from the sections of its pages: labels beside their values, and tables of rows.
+"""Builds the records of a parcel from the sections on its pages: labels beside their values, and tables of rows.
 
 Sections and labels differ between counties: they are recognised by words in titles and by lists of labels, never by
 position. Unknown labels stay with the property.
@@ -44,7 +44,7 @@ class Section(Struct, omit_defaults=True):
 
 
 class ParcelPage(Struct, omit_defaults=True):
-    """The content of one page of a parcel, or of all its pages joined."""
+    """The content of a page about a parcel, or of several pages joined."""
 
     parcel_id: str
     tax_year: int = 0
@@ -97,7 +97,7 @@ _BASES: tuple[tuple[Callable[[str], re.Match[str] | None], Mapping[str, str]], .
         (r"assessed|35\s*%", _ASSESSED),
     )
 )
-"""A pattern for a cell that names the basis of its row -> the meanings of the labels above the row."""
+"""A pattern for a cell that names the basis for a row -> the meanings of the labels above the row."""
 _OF_LAND = {
     "MARKETVALUE": "MARKETLANDVALUE",
     "APPRAISEDVALUE": "MARKETLANDVALUE",
@@ -105,7 +105,7 @@ _OF_LAND = {
     "TOTALVALUE": "LANDVALUE",
 }
 _OF_BUILDINGS = {of: label.replace("LAND", "IMPROVEMENT") for of, label in _OF_LAND.items()}
-"""Label of a sum -> label of its part, for tables with a row for each part and a column for each basis."""
+"""Label of a sum -> label of the part, for tables with a row per part and a column per basis."""
 _BOARD = {"BOARDOFREVIEWTOTAL": "BOARDTOTAL", "BOARDOFREVIEWEQUALIZEDTOTAL": "ASSESSEDVALUE"}
 _PLACES = ("CITYSTATEZIP", "CITYSTATEZIPCODE", "CITYSTATEANDZIP")
 _MAILING_LINES = ("ADDRESS", "MAILINGADDRESS", "OWNERMAILING", "CONTACTADDRESS", "MAILING", *_PLACES)
@@ -213,8 +213,7 @@ def joined(first: ParcelPage, others: Iterable[ParcelPage]) -> ParcelPage:
 
 
 def summed(section: Section, *, of_some: bool = False) -> Iterator[tuple[str, list[str]]]:
-    """Yields facts about the whole parcel, summed from rows: acres of all land, and the year of the first part of a
-    building.
+    """Yields facts about the whole parcel from rows: the sum of acres, and the year of the first building part.
 
     `of_some`: rows without acres are skipped, because they are not about land.
     """
@@ -286,7 +285,7 @@ def signature(page: ParcelPage) -> Signature:
 
 
 def records_of(page: ParcelPage, source: Source, provenance: Provenance) -> PageRows:
-    """Returns the records of a parcel. Raises ParseError when the page violates the contract of its platform."""
+    """Returns the records of a parcel. Raises ParseError when the page violates the platform's contract."""
     found = read_records(page, source, provenance)
     if not found.rejects:
         contract.check(found, source.platform)
@@ -346,8 +345,9 @@ def read_records(page: ParcelPage, source: Source, provenance: Provenance) -> Pa
 
 
 def _of_its_year(section: Section, year: int) -> Iterator[Section]:
-    """Yields a section. If its title names an earlier year than the page's, or another one, its amounts become a row
-    apart.
+    """Yields a section.
+
+    If its title names another year than the page's, or the previous year, its amounts become a separate row.
 
     Beside the labels of other sections they would be read as amounts for the page's year.
     """
@@ -421,8 +421,7 @@ def _with_synonyms(page: ParcelPage, synonyms: Synonyms) -> ParcelPage:
 
 
 def _note_labels(page: ParcelPage, found: PageRows) -> None:
-    """Notes labels with empty values, and removes labels of taxes from the unread ones, because another parser reads
-    these."""
+    """Notes labels with empty values. Removes labels of taxes from the unread ones: they are read elsewhere."""
     for section in page.sections:
         if _is_of_taxes(section.title):
             _forget(found, section.title, [*(label for label, _ in section.pairs), *section.header])
@@ -442,7 +441,7 @@ def _forget(found: PageRows, title: str, shown: Iterable[str]) -> None:
 
 
 def _unread_values(records: Iterable[CountyRecord]) -> dict[str, str]:
-    """Returns the unread amounts of a line from which no amount was read."""
+    """Returns the unread amounts, if no amount in the line could be read."""
     parcels = (record for record in records if isinstance(record, Property))
     return {field: reason for each in parcels for field, reason in each.unread.items() if " of " in field}
 
@@ -659,13 +658,13 @@ def _years_of(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> Iterator[s
 
 
 def _summed_up(section: Section, meanings: Sequence[ColumnLabel]) -> set[str]:
-    """Returns the years for which one row is the total of other rows."""
+    """Returns the years that have a row with the total of the other rows."""
     totals = [row for row in section.rows if any(map(_is_total, row))]
     return {year for row in totals for year in _years_of(row, meanings)}
 
 
 def _is_note(row: Sequence[str], meanings: Sequence[ColumnLabel]) -> bool:
-    """Returns True for a row of a table of sales that only notes the lack of sales, in the column of a date or price."""
+    """Returns True for a row that only notes the lack of sales, in the column of a date or price."""
     shown = [(text, meaning) for text, meaning in zip(row, meanings, strict=False) if text.strip()]
     return len(shown) == 1 and shown[0][1].label in _OF_TIME_OR_PRICE and not any(map(str.isdigit, shown[0][0]))
 
@@ -726,8 +725,10 @@ def _meaning(section: Section, label: str) -> ColumnLabel:
 
 @lru_cache(maxsize=4096)
 def _meaning_below(title: str, label: str) -> ColumnLabel:
-    """Returns the meaning of a label from its words and its title. Cached, because most pages of a site have the same
-    labels."""
+    """Returns the meaning of a label from its words and its title.
+
+    Cached, because most pages of a site have the same labels.
+    """
     found = label_of(label.replace(".", " ").replace(" ", "_").replace("#", "_NO"))
     if (building := found.label.replace("DWELLING", "BUILDING")) in _VALUES:
         found = ColumnLabel(building, found.number)

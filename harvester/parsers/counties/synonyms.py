@@ -51,8 +51,10 @@ NONE = Synonyms({})
 
 @cache
 def synonyms_of(platform: str, jurisdiction: str, own: tuple[tuple[str, str], ...] = ()) -> Synonyms:
-    """Returns the synonyms for a jurisdiction on a platform. `own`: lines of its registry entry, which precede the
-    others."""
+    """Returns the synonyms for a jurisdiction on a platform.
+
+    `own`: lines in the registry entry, which precede the others.
+    """
     shipped = _shipped()
     return Synonyms({**shipped.get(platform, {}), **shipped.get(jurisdiction, {}), **dict(own)})
 

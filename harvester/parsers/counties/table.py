@@ -63,7 +63,10 @@ class PageRows(Struct):
     """Field -> its label, if that has an empty value."""
 
     def note_unread(self, others: Mapping[str, Any]) -> None:
-        """Counts the labels that no field was read from. A label in a table counts once, regardless of its rows."""
+        """Counts the labels that no field was read from.
+
+        A label in a table counts once, regardless of the number of rows.
+        """
         for label, value in dict(_labelled(others)).items():
             known = self.unread.get(label)
             self.unread[label] = UnreadLabel(known.times + 1, known.sample) if known else UnreadLabel(1, value)
@@ -85,8 +88,10 @@ def _labelled(others: Mapping[str, Any], heading: str = "") -> Iterator[tuple[st
 
 @lru_cache(maxsize=256)
 def layout_of(columns: tuple[CountyColumn, ...], source: Source) -> "Layout":
-    """Returns the cached layout for these columns, because most pages of a site have the same. Raises ParseError like
-    Layout."""
+    """Returns the cached layout for these columns, because most pages of a site have the same.
+
+    Raises ParseError like Layout.
+    """
     return Layout(columns, source)
 
 
@@ -226,7 +231,7 @@ class Layout(Roles):
         )
 
     def _bare_mailing(self, reading: "_Reading") -> list[tuple[str, str]]:
-        """Returns the lines of an unassigned address that cannot be the property's, because its last line has a city."""
+        """Returns an unassigned address that cannot be the property's, because its last line has a city."""
         shown = [text for name in self._bare_lines if (text := values.text(reading.shown(name)))]
         return reading.lines(self._bare_lines) if len(shown) > 1 and is_city(shown[-1]) else []
 
@@ -415,7 +420,7 @@ def _is_name(text: str) -> bool:
 
 
 def checked_count(rows: int) -> int:
-    """Returns the number of rows that a server reports. Raises ParseError when it is too large for a table of parcels."""
+    """Returns the number of rows that a server reports. Raises ParseError when it is too large for parcels."""
     if not 0 <= rows <= MOST_ROWS:
         raise ParseError(f"the server says that there are {str(rows)[:20]} rows, which is no number of parcels")
     return rows
@@ -458,7 +463,7 @@ def is_of_transfer(said: Mapping[str, Any]) -> bool:
 
 
 def transfer_of(said: Mapping[str, Any], unread: Mapping[str, str] | None = None) -> str:
-    """Returns the key of a sale among the sales of its parcel: its date or year, and the deed's number, if known.
+    """Returns a key that is unique among the parcel's sales: the date or year, and the deed's number, if known.
 
     A date that could not be read is included as shown.
     """

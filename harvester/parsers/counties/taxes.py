@@ -141,8 +141,10 @@ def _read_pairs(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> No
 
 
 def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
-    """Reads rows of bills. If a year has several rows, only payments are read, and added up: other rows have no clear
-    meaning."""
+    """Reads rows of bills.
+
+    If a year has several rows, only payments are read, and added up: other rows have no clear meaning.
+    """
     by_part: dict[tuple[int, int], list[_Said]] = {}
     if {"TYPE", "AMOUNT"} <= {plain(label) for label in section.header}:
         _read_ledger(section, year, drafts)
@@ -170,8 +172,10 @@ def _read_rows(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> Non
 
 
 def _read_ledger(section: TaxSection, year: int, drafts: dict[int, _Draft]) -> None:
-    """Reads a ledger: each row has a type and an amount. The column after the amount is the balance of the day, and
-    skipped."""
+    """Reads a ledger: each row has a type and an amount.
+
+    The column after the amount is the balance of the day, and skipped.
+    """
     sums: dict[tuple[int, str], Decimal] = {}
     for row in section.rows:
         said = {plain(label): value for label, value in zip(section.header, row, strict=False)}
@@ -197,5 +201,5 @@ def _year_in(said: _Said, wanted: Sequence[str]) -> int | None:
 
 
 def _usual(title: str) -> str:
-    """Returns the field of an amount that only the title of its section names; empty if unknown."""
+    """Returns the field of an amount that only the section's title names; empty if unknown."""
     return "due" if _is_due(title) else "billed" if _is_billed(title) else ""

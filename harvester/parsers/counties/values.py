@@ -21,7 +21,7 @@ PLACES = 4
 MAX_SHOWN = 60
 """Maximum number of characters of an unreadable value that are saved."""
 AMBIGUOUS_YEARS = 15
-"""Maximum number of years ahead at which a two-digit year is ambiguous; a year further ahead is in the last century."""
+"""Years. A two-digit year up to this far ahead may mean either century, a later one means the last century."""
 MAX_AHEAD = timedelta(days=31)
 """Maximum time between the report of an announced sale and its date."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,8 +29,7 @@ _NO_DATES = (date(1899, 12, 30), date(1900, 1, 1))
 """The dates that an empty date of a spreadsheet or a database becomes."""
 _FIRST_YEAR, _LAST_YEAR = 1600, 2200
 _MIN_EPOCH, _MAX_NEGATIVE = 10**11, -(10**7)
-"""Limits of numbers that are not dates unless the column declares it: seconds, spreadsheet days and others are between.
-"""
+"""Limits between which a number is a date only if the column declares so: it may be seconds or a spreadsheet's day."""
 _MONTHS = {name.upper(): number for names in (month_abbr, month_name) for number, name in enumerate(names) if name}
 _MONTHS["SEPT"] = 9
 _control = re.compile(r"[\x00-\x1f\x7f]+")
@@ -89,8 +88,10 @@ class Unreadable(ValueError):
 
 
 def text(value: Any) -> str | None:
-    """Returns the text without surrounding blanks; inner ones are preserved. None if empty, or if the value is not a
-    single one."""
+    """Returns the text without surrounding blanks; inner ones are preserved.
+
+    None for an empty text, a dash or `n/a`, and for values other than text or numbers.
+    """
     if isinstance(value, Decimal):
         value = plain(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -102,7 +103,10 @@ def text(value: Any) -> str | None:
 
 
 def reference(value: Any) -> str | None:
-    """Returns the text of a book, a page or a document's number. Only zeros mean that there is none."""
+    """Returns the text of a book, a page or a document's number.
+
+    Returns None for zeros only: they mean a missing number.
+    """
     found = text(value)
     return None if found and _is_zeros(found) else found
 
@@ -214,8 +218,9 @@ def year(value: Any) -> int | None:
 
 
 def read_date(value: Any, *, is_epoch: bool = False) -> date | None:
-    """Reads a date from text or a number. Eight digits are year, month and day; other numbers, or all with `is_epoch`,
-    are milliseconds since 1970 in UTC.
+    """Reads a date from text or a number.
+
+    Eight digits are year, month and day; other numbers, or all with `is_epoch`, are milliseconds since 1970 in UTC.
 
     A two-digit year is never later than the current one. Text without a day is unreadable.
     """

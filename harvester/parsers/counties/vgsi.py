@@ -73,7 +73,7 @@ VALUES: Mapping[str, tuple[str, str]] = {
     "HistoryValuesAppr": ("market", "appraisal"),
     "HistoryValuesAsmt": ("assessed", "assessment"),
 }
-"""Grid -> basis of its values, and the field with their sum. Grids are read in this order."""
+"""Grid -> basis of its values, and the field with the sum. Grids are read in the given order."""
 SALES = "Sales"
 """The grid of past owners."""
 
@@ -102,8 +102,10 @@ class Card(Struct, dict=True):
 
     @property
     def sections(self) -> list[str]:
-        """The buildings, in the order of their numbers. A building without a heading is included only if it is the only
-        one."""
+        """The buildings, in the order of their numbers.
+
+        A building without a heading is included only if it is the only one.
+        """
         numbers = {field.section: field.text for field in self.fields if field.section and field.id == HEADING}
         if numbers:
             return sorted(numbers, key=lambda section: _numbers(numbers[section]))
@@ -151,7 +153,7 @@ def parse_card(body: bytes) -> Card:
 
 
 def parse_staged(raw: bytes) -> Card:
-    """Reads a staged card, or the staged part of one. Raises ParseError."""
+    """Reads a staged card, or a staged part. Raises ParseError."""
     try:
         return _card(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

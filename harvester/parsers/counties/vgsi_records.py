@@ -79,7 +79,7 @@ class _Reading:
     def __init__(self, card: Card) -> None:
         self.card = card
         self.used: set[int] = set()
-        """The ids (Python) of fields that were read completely."""
+        """The `id()` of fields that were read completely."""
         self.left: list[tuple[Grid, list[dict[str, str]]]] = []
         """Grids with their rows or cells that no field was read from."""
 
@@ -155,7 +155,7 @@ def _property(reading: _Reading, of: Mapping[str, Any], newest: int) -> Property
 
 
 def _names(owners: Sequence[Labelled], unread: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Returns names of owners, and agents and addresses between them. A notice in place of names is added to `unread`."""
+    """Returns names of owners, and the agents and addresses between. Adds a notice in place of names to `unread`."""
     lines = [line for field in owners for line in field.lines]
     by_kind: dict[LineKind, list[str]] = {kind: [] for kind in LineKind}
     for line, kind in zip(lines, line_kinds(lines), strict=True):
@@ -175,8 +175,10 @@ def _read(read: Callable[[Any], Any], shown: str, field: str, unread: dict[str, 
 
 
 def _assessments(reading: _Reading, of: Mapping[str, Any]) -> Iterator[Assessment]:
-    """Yields an assessment for each year, with the values on both bases. Contradictory values are withheld with the
-    reason."""
+    """Yields an assessment for each year, with the values on both bases.
+
+    Contradictory values are withheld with the reason.
+    """
     card = reading.card
     raw = card.only(*VALUES)
     years: dict[int, dict[str, Any]] = {}
