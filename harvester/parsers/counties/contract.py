@@ -52,7 +52,8 @@ CONTRACTS: Mapping[str, Contract] = {
     "socrata": _TABLE,
     "vgsi": _WHOLE,
 }
-"""Platform -> the parts its pages must have. A platform that another project adds has the contract of a card."""
+"""Platform -> the parts its pages must have. Platforms of other projects get `Contract()`: cards without required
+parts."""
 
 
 def explain(found: PageRows) -> PageRows:

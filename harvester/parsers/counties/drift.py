@@ -1,8 +1,8 @@
 """Checks whether the pages of a site still look as before: their labels, and the kinds of the values beside these.
 
 A card that lacks a label may describe a parcel without a building, or be the first card after the site has renamed the
-label. The card alone does not decide this. The control page does: a card that had the label before, requested once
-more. A table names all its columns on each page and needs no control page.
+label. The card alone does not decide this. The control page (`witness`) does: a card that had the label before,
+requested once more. A table names all its columns on each page and needs no control page.
 
 The meaning of labels may change, too. Control parcels reveal that: the first parcels of a job, one requested again
 every few pages, and whenever the facts have another distribution than before.

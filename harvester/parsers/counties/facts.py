@@ -29,7 +29,7 @@ SAME = 0.9
 MAX_VALUES = 1000
 """Maximum number of values counted for a field."""
 MAX_SHOWN = 60
-"""Maximum number of characters of a value in a message and in the state that travels with requests."""
+"""Maximum number of characters of a value in a message; requests carry such messages in their meta."""
 _OF_PARCEL = (
     *("owner_names", "mailing_address", "situs_address", "situs_city", "situs_zip", "legal_description", "use_code"),
     *("use_description", "zoning", "acres", "year_built", "living_area_sqft", "tax_year"),
