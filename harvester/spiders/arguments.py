@@ -12,13 +12,13 @@ from harvester.spiders.base import HarvesterSpider
 
 
 def check_arguments(spider: type[Spider], given: dict[str, Any]) -> None:
-    """Raises UsageError that names each bad one; of a spider that declares none, nothing is known."""
+    """Raises UsageError that names each bad argument. Accepts anything for a spider without an argument model."""
     if issubclass(spider, HarvesterSpider):
         spider.parse_arguments(given)
 
 
 def print_arguments(spider: type[Spider]) -> None:
-    """Prints what `-a help` answers."""
+    """Prints the text for `-a help`."""
     console = Console(highlight=False, markup=False)
     if issubclass(spider, HarvesterSpider):
         console.print(describe(spider.Arguments))
@@ -28,7 +28,7 @@ def print_arguments(spider: type[Spider]) -> None:
 
 
 def describe(model: type[BaseModel]) -> Table:
-    """The model's fields, each with its values, its default and its description."""
+    """Returns a table of the model's fields: values, default and description."""
     schema = model.model_json_schema()["properties"]
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, field in model.model_fields.items():
@@ -39,7 +39,7 @@ def describe(model: type[BaseModel]) -> Table:
 
 
 def _values(schema: dict[str, Any]) -> str:
-    """What may be given, from a field's JSON Schema."""
+    """Describes the allowed values from a field's JSON Schema."""
     if "anyOf" in schema:  # X or None
         return " or ".join(_values(option) for option in schema["anyOf"] if option.get("type") != "null")
     if "enum" in schema:
@@ -62,7 +62,7 @@ def _range(schema: dict[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """A default as one would type it."""
+    """Formats a default the way it is typed."""
     if value is None or value == "":
         return "none"
     if isinstance(value, bool):

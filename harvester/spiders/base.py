@@ -1,4 +1,4 @@
-"""The base of harvester's spiders: typed arguments, an identity for the run, and ends that say why."""
+"""The base of harvester's spiders: typed arguments, provenance, and runs that report why they end."""
 
 import gc
 import hashlib
@@ -31,27 +31,30 @@ logger = logging.getLogger(__name__)
 
 TASTES = {
     "FEED_EXPORT_ENCODING": "utf-8",  # default escapes all but ASCII in JSON
-    "COOKIES_ENABLED": False,  # APIs need none; sites with sessions say so in their entries
-    "REFERRER_POLICY": "no-referrer",  # default sends one; the address of an API call is nobody's referrer
+    "COOKIES_ENABLED": False,  # APIs need no cookies; sites with sessions set them up in their entries
+    "REFERRER_POLICY": "no-referrer",  # default sends one; APIs do not need it
     "REDIRECT_MAX_TIMES": 5,  # default 20
-    "METAREFRESH_ENABLED": False,  # default True; answers are no pages for people
+    "METAREFRESH_ENABLED": False,  # default True; API responses do not need it
     "DOWNLOAD_TIMEOUT": 60,  # default 180
     "DOWNLOAD_WARNSIZE": 0,  # default 32 MiB; DOWNLOAD_MAXSIZE is an error already
     "URLLENGTH_LIMIT": 0,  # default 2083; 25 at-uris are long
     "MEDIA_ALLOW_REDIRECTS": True,  # default False; CDNs redirect
-    "CONCURRENT_ITEMS": 2,  # default 100: tasks started for every response; records travel in batches
-    "WARN_ON_GENERATOR_RETURN_VALUE": False,  # default True: reads a callback's source again for every answer
+    "CONCURRENT_ITEMS": 2,  # default 100: tasks started for every response; records come in batches
+    "WARN_ON_GENERATOR_RETURN_VALUE": False,  # default True: reads a callback's source again for every response
 }
-"""Scrapy's settings that harvester's spiders want otherwise. Each says why on its line."""
+"""Scrapy's settings that harvester's spiders override. Each line says why."""
 NOT_NEEDED = {
     "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
-    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # a chain of pages is not depth
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # following pages is not depth
 }
-"""Scrapy's spider middlewares that harvester's spiders do without."""
+"""Scrapy's spider middlewares that harvester's spiders switch off."""
 _TASTE = SETTINGS_PRIORITIES["addon"] + 1
-"""Priority: above the add-on's, below what a project sets."""
+"""Priority above the add-on's, below a project's own settings."""
 NEW_OBJECTS = 50_000
-"""After which the garbage collector looks for cycles; by default 700. A page makes thousands that go with it."""
+"""Number of new objects before the garbage collector looks for cycles; Python's default is 700.
+
+A page makes thousands of objects that are freed with it.
+"""
 
 
 def _yes_or_no(value: Any) -> Any:
@@ -75,42 +78,45 @@ class SpiderArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _is_text(cls, value: Any) -> Any:
-        if isinstance(value, str) and not is_text(value):  # so Python has bytes of the command line that are not UTF-8
+        if isinstance(value, str) and not is_text(value):  # Python keeps bytes that are not UTF-8 as surrogates
             raise ValueError("it is not text in UTF-8: type it in a terminal that sends UTF-8")
         return value
 
     def identity(self) -> dict[str, Any]:
-        """What tells one harvest from another, as JSON values."""
+        """Returns the values that identify a harvest, as JSON."""
         return self.model_dump(mode="json")
 
     def kept(self) -> dict[str, Any]:
-        """What a job keeps of them, to be read again on any machine."""
+        """Returns the arguments that a job saves, as JSON that any machine can read."""
         return self.model_dump(mode="json")
 
     @classmethod
     def names_file(cls, name: str, value: str) -> bool:
-        """Whether a value of an argument, as typed, has a file of this machine read, or its standard input."""
+        """Returns True if a typed value makes the spider read a local file or standard input."""
         return value.lstrip().startswith("@") or value.strip() == "-"
 
 
 class HarvesterSpider(Spider):
-    """A spider whose arguments are the pydantic model `Arguments`; a bad one is refused before anything is fetched."""
+    """A spider whose arguments are the pydantic model `Arguments`; bad arguments stop it before the first request."""
 
     Arguments: ClassVar[type[SpiderArguments]] = SpiderArguments
     SERVES_START_LIST: ClassVar[bool] = False
-    """Whether entries of a list in Redis tell it where to begin when its arguments do not."""
+    """True if a start list in Redis supplies the first items when the arguments do not."""
     IN_SESSIONS: ClassVar[bool] = False
-    """Whether its sites are asked in sessions that their entries do not spell out."""
+    """True if the spider's sites need sessions even when their entries do not configure them."""
     WAITS_OUT_FAULTS: ClassVar[bool] = True
-    """Whether it waits for hosts that cannot be reached. The errbacks of other spiders hear of them within 30 s."""
+    """True if requests wait while their host cannot be reached. Otherwise errbacks receive the failure within 30 s."""
     HAS_QUOTAS: ClassVar[bool] = False
-    """Whether requests of it take of quotas that reach across runs (meta["harvester_quota"])."""
+    """True if requests use quotas that are shared by all runs (meta["harvester_quota"])."""
     reads_apart: ClassVar[frozenset[str]] = frozenset()
-    """Callbacks that parse their pages by `read`. Those of others are looked at before (CostMiddleware)."""
+    """Names of callbacks that parse pages by `read`. CostMiddleware checks the pages of all other callbacks first."""
     MAX_ELEMENTS: ClassVar[int] = sys.maxsize
-    """Elements of a page that its callbacks read within a second. At most HARVESTER_MAX_PAGE_ELEMENTS are parsed."""
+    """Maximum number of elements in a page that callbacks can read within a second.
+
+    HARVESTER_MAX_PAGE_ELEMENTS is a further limit.
+    """
     read_opt_outs: ClassVar[bool] = False
-    """Whether it reads what sites say of training and text mining in files of their own, as a site's entry may say."""
+    """True if the sites' opt-out files for training and text mining are read. A site's entry can set this, too."""
 
     def __init__(self, config: Config, arguments: SpiderArguments, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -129,7 +135,7 @@ class HarvesterSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        gc.freeze()  # what was imported by now stays: the garbage collector need not walk it again and again
+        gc.freeze()  # modules stay loaded: the garbage collector need not scan them
         gc.set_threshold(NEW_OBJECTS)
         spider = cls(load_config(), cls.parse_arguments(kwargs))
         spider._set_crawler(crawler)
@@ -138,7 +144,7 @@ class HarvesterSpider(Spider):
 
     @classmethod
     def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
-        """The arguments as typed at the terminal. Raises UsageError that names each bad one."""
+        """Parses the arguments as typed at the terminal. Raises UsageError that names each bad one."""
         try:
             return cls.Arguments(**given)
         except ValidationError as error:
@@ -150,63 +156,64 @@ class HarvesterSpider(Spider):
 
     @classmethod
     def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        """The record that a staged line was written for; None when it cannot be made of what is in the line.
+        """Returns the record that a staged line was written for; None when the line holds too little for it.
 
-        Raises ValueError, InvalidRecordError or ParseError when the line is none of its own.
+        Raises ValueError, InvalidRecordError or ParseError when the line was not written by this spider.
         """
         return None
 
     @classmethod
     def check_start_entry(cls, entry: bytes) -> bool:
-        """Whether an entry of the start list says anything. Raises UsageError when it cannot be used."""
+        """Returns True if an entry of the start list is not empty. Raises UsageError when it cannot be used."""
         return bool(entry)
 
     @property
     def account(self) -> SpiderAccount | None:
-        """In whose name requests with meta["authenticate"] go out. Read by the identities middleware."""
+        """The account that requests with meta["authenticate"] use. The identities middleware reads it."""
         return None
 
     @property
     def further_accounts(self) -> Sequence[SpiderAccount]:
-        """Of a spider that asks several services. Their requests have the name of the site in meta["authenticate"]."""
+        """The accounts for further services. Their requests have the site's name in meta["authenticate"]."""
         return ()
 
     @property
     def scope(self) -> str:
-        """Hash of the arguments: runs of one scope harvest the same."""
+        """Hash of the run's arguments: runs with the same scope harvest the same data."""
         return self.scope_of(self.arguments)
 
     @staticmethod
     def scope_of(arguments: SpiderArguments) -> str:
-        """The same, of any arguments."""
+        """Returns the hash of any arguments."""
         return hashlib.sha256(msgspec.json.encode(arguments.identity(), order="sorted")).hexdigest()[:16]
 
     def provenance(self, response: Response | Request) -> Provenance:
-        """Of the records of this answer, or of those that a failed request leaves."""
+        """Returns the provenance for records from a response or a failed request."""
         return Provenance.of(response, self.name, self.crawl_id)
 
     async def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a parser in a process of its own, which has bounds of time and memory, and returns what it returns.
+        """Calls a parser in a separate process, with limits of time and memory, and returns its result.
 
-        For what may cost much, whatever its size. Raises what the parser raises, and TooCostlyError: the page is
-        then `invalid`. See harvester.bounded. The callback stands in `reads_apart`, or a large page is parsed twice.
+        Use it for any page that may be expensive to parse, whatever its size. Raises the parser's exceptions, and
+        TooCostlyError: the page is then `invalid`. See harvester.bounded. List the callback in `reads_apart`, or large
+        pages are parsed twice.
         """
         return await reader_of(self.crawler).call(function, *arguments)
 
     def read_items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
-        """Yields what a parser yields in a process of its own, for what is too large to be held as records here.
+        """Yields the output of a parser that runs in a separate process, for data too large for the memory of this one.
 
-        Other requests go on between two items. Close it (`aclosing`) when it is not taken to its end.
+        Other requests go on between two items. Use `aclosing` when the caller may stop early.
         """
         return reader_of(self.crawler).items(bounds, function, *arguments)
 
     def on_start_error(self, failure: Failure, response: Response | Failure | None) -> None:
-        """A fault of this program in `start`, to which no answer belongs: the run would end as if all was asked for."""
+        """Ends the run for a program error in `start`: otherwise it would look as if everything had been requested."""
         if response is None and not is_ending(self.crawler):
             end(self.crawler, "program_error", exit_code=FAULT, said=fault_of(failure.value))
 
     def stop(self, reason: str, message: str, exit_code: int) -> CloseSpider:
-        """The exception that ends the run; the first says why, in the log and in the exit code."""
+        """Returns the exception that ends the run. The first call sets the message and exit code."""
         if self.crawler.stats.get_value(EXIT_CODE) is None:
             logger.error("%s", message)
             self.crawler.stats.set_value(EXIT_CODE, exit_code)
@@ -214,12 +221,12 @@ class HarvesterSpider(Spider):
         return CloseSpider(reason)
 
     def stop_for(self, error: HarvesterError) -> CloseSpider:
-        """The exception that ends the run because of `error`; its reason is the error's name in snake case."""
+        """Returns the exception that ends the run for `error`; its reason is the error's name in snake case."""
         return self.stop(error.finish_reason, str(error), error.exit_code)
 
 
 def said_of(error: ValidationError, model: type[SpiderArguments]) -> list[str]:
-    """What is wrong with each bad argument."""
+    """Returns a message for each bad argument."""
     return [": ".join([*map(str, each["loc"][:1]), _said(each, model)]) for each in error.errors()]
 
 

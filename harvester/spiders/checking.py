@@ -20,7 +20,7 @@ from harvester.spiders import stock
 _CALLABLES = ("callback", "errback")
 _VALUES = ("meta", "cb_kwargs")
 _OPENED = ("open", "ItemLoader")
-"""Functions whose results cannot be sent to another process. A name may end with one of these."""
+"""Functions whose results cannot be sent to another process: names that end with one of the words."""
 
 
 class Kind(StrEnum):
@@ -76,7 +76,7 @@ def _check_source(spider: type[Spider]) -> Iterator[ProjectFinding]:
     try:
         path = inspect.getsourcefile(spider)
         tree = ast.parse(Path(path or "").read_text("utf-8"))
-    except (OSError, SyntaxError, TypeError, ValueError):  # there is no source file
+    except (OSError, SyntaxError, TypeError, ValueError):  # the module has no source file
         return
     for function, call in _calls(tree):
         for argument in call.keywords:
@@ -99,7 +99,7 @@ def _calls(tree: ast.AST, function: ast.AST | None = None) -> Iterator[tuple[ast
 
 
 def _nameless(value: ast.expr, function: ast.AST | None) -> str:
-    """Returns what kind of callable has no name of its own, or an empty text."""
+    """Returns the kind of a callable without a name, or an empty text."""
     if isinstance(value, ast.Lambda):
         return "a lambda"
     inner: Iterable[ast.AST] = ast.walk(function) if function else ()

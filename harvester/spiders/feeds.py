@@ -1,4 +1,4 @@
-"""The spider `feeds`: RSS, Atom, JSON Feed and sitemaps, looked at as often as something new comes."""
+"""The spider `feeds`: RSS, Atom, JSON Feed and sitemaps, visited as often as new entries appear."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,19 +35,19 @@ from harvester.spiders.pagination import ListPage, PagedItem, PaginationSpider
 from harvester.spiders.sitemaps import MOST_LEVELS
 
 FEED = "feed"
-"""Kind of an item: a feed, a sitemap, or a page that says where these are. Its key is its address."""
+"""Kind of an item: a feed, a sitemap, or a page that links to them. Its key is its address."""
 LEVEL = "level"
-"""In an item's input: how many lists and pages led to it."""
+"""Key in an item's input: the number of lists and pages that led to it."""
 ACCEPT = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5"
 ABOUT = "about the feed"
-"""The entry that stands for what a feed says of itself."""
+"""Key of the entry for the feed's own metadata."""
 USUAL_RECHECK = "adaptive 1 to 48 a day"
 WAITS = "the feed wants no look in this hour (skipHours, skipDays)"
-"""Why an item waits that is due."""
+"""Reason why an item waits although it is due."""
 MOST_REPEATED = 500
-"""Ids of a feed that tell nothing apart, as many are remembered."""
+"""Maximum number of ids per feed that are remembered because several entries share them."""
 REPEATED_IDS = "harvester/feeds/repeated_ids"
-"""Stat: ids that stand at several entries of their feed."""
+"""Stat: ids that several entries of a feed share."""
 
 
 class FeedsArguments(SpiderArguments):
@@ -72,7 +72,7 @@ class FeedsArguments(SpiderArguments):
             raise ValueError(str(error)) from None
 
     def identity(self) -> dict[str, Any]:
-        """Of a file its place: the job goes on when what stands in it has changed."""
+        """Returns the path when the feeds come from a file: the job continues when its content has changed."""
         if not self.feeds.startswith("@"):
             return {"feeds": self.feeds}
         return {"feeds": f"@{Path(os.path.expanduser(self.feeds[1:])).resolve()}"}
@@ -81,7 +81,7 @@ class FeedsArguments(SpiderArguments):
         return {**self.identity(), "recheck": self.recheck, "history": self.history}
 
     def read(self) -> Iterator[Found]:
-        """Raises UsageError for a file that cannot be read or used, with the lines that are bad."""
+        """Yields the feeds. Raises UsageError for a file that cannot be read or used, with the bad lines."""
         if self.feeds.startswith("@"):
             path = os.path.expanduser(self.feeds[1:])
             yield from items_of_file(path, "feeds", FEED, "", ("url", "key"), lambda found: _problem(found.key))
@@ -99,10 +99,10 @@ def _problem(address: str) -> str:
 
 
 class FeedsSpider(PaginationSpider):
-    """Harvests the entries of feeds again and again: RSS, Atom, JSON Feed, and the pages that sitemaps list.
+    """Harvests the entries of feeds repeatedly: RSS, Atom, JSON Feed, and the pages that sitemaps list.
 
-    Domain: that of each feed. Caveats: a feed shows its last entries only, so one that is looked at too seldom may lose
-    some; HTML in entries is kept as it came. Arguments: `-a feeds=https://example.org/feed.xml`, see docs/feeds.md.
+    Domain: each feed's own. Caveats: a feed shows only its last entries, so one that is visited too seldom may lose
+    some; HTML in entries is not cleaned. Arguments: `-a feeds=https://example.org/feed.xml`, see docs/feeds.md.
     """
 
     name = "feeds"
@@ -112,7 +112,7 @@ class FeedsSpider(PaginationSpider):
 
     @classmethod
     def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
-        """Reads the file, too."""
+        """Parses the arguments and reads the file. Raises UsageError when it has no feeds."""
         arguments = super().parse_arguments(given)
         if isinstance(arguments, FeedsArguments) and "job" not in given and not sum(1 for _ in arguments.read()):
             raise UsageError(
@@ -187,7 +187,7 @@ class FeedsSpider(PaginationSpider):
         if level < MOST_LEVELS:
             entries += [ListEntry(address) for address in read.sitemaps]
             outputs += [Found(FEED, address, {LEVEL: level + 1}) for address in read.sitemaps]
-        if response.cb_kwargs["at"] is None:  # what older pages say of when to look holds for these
+        if response.cb_kwargs["at"] is None:  # the first page's hints hold for older pages
             cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
             hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
             kept = {"answer": "" if read.cut else answer, "hints": msgspec.to_builtins(hints)}
@@ -202,7 +202,7 @@ class FeedsSpider(PaginationSpider):
     # Pages that say where feeds are -----------------------------------------------------------------------------
 
     async def _of_page(self, response: Response, url: str, level: int) -> ListPage:
-        """Its feeds; of a page that names none, the sitemaps of its site."""
+        """Returns the feeds that a page links to, or else a request for robots.txt, to find the site's sitemaps."""
         if level >= MOST_LEVELS:
             raise ParseError("it is a web page, and no feed")
         feeds = await self.read(parse.feeds_of_page, response.body, response.url)
@@ -223,7 +223,7 @@ class FeedsSpider(PaginationSpider):
         )
 
     def parse_sitemap_names(self, response: Response, origin: str, level: int) -> Iterator[Found]:
-        """Sitemaps that a robots.txt names, or the usual one."""
+        """Yields the sitemaps that a robots.txt names, or the usual /sitemap.xml."""
         said = parse_robots(response.body, ()).sitemaps
         named = [address for each in said if (address := joined(response.url, each))]
         for address in dict.fromkeys(named or [f"{origin}/sitemap.xml"]):
@@ -231,7 +231,7 @@ class FeedsSpider(PaginationSpider):
 
     @errback
     def sitemaps_unnamed(self, failure: Failure) -> Iterator[Found]:
-        """A site without robots.txt may have a sitemap all the same."""
+        """Yields /sitemap.xml: a site without robots.txt may have a sitemap."""
         if get_policy(verdict_of(failure.value).outcome).no_content:  # type: ignore[arg-type]
             told = failure.request.cb_kwargs  # type: ignore[attr-defined]
             yield Found(FEED, f"{told['origin']}/sitemap.xml", {LEVEL: told["level"] + 1})

@@ -1,4 +1,4 @@
-"""The spider `flow`: recorded browser flows, a row of a table each."""
+"""The spider `flow`: replays a recorded browser flow once for each row of a table."""
 
 import hashlib
 import os
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from harvester.sites.recording import Flow
 
 ROW = "row"
-"""Kind of an item: a row of a table, whose key tells it from the others."""
+"""Kind of an item: a row of a table. Its key is unique in the table."""
 NO_RESULTS = "no_results"
-"""Outcome of a row for which the site has nothing."""
+"""Outcome of a row that the site has no results for."""
 SPARE_S = 30.0
-"""What a page may take beside its steps: to begin, and for a picture of it when a step has failed."""
+"""Seconds that a page may take beside its steps: to start, and for a screenshot when a step has failed."""
 _FOLDER = "flows"
-"""Below the place where files are kept."""
+"""Folder below the place where files are stored."""
 USUAL = ("key", "id", "parcel_id")
-"""Columns that tell rows apart, where none is named."""
+"""Columns that identify rows when no column is named."""
 
 
 def faults_of(flow: "Flow", config: Config) -> Iterator[str]:
-    """What its recording may not do, and where."""
+    """Yields each fault of a flow: a forbidden action of its recording, and the step."""
     yield from flow.faults()
     for number, step in enumerate(flow.recording.steps, 1):
         if step.type == "navigate" and (private := refuse_private(step.url, config)):
@@ -55,8 +55,8 @@ def faults_of(flow: "Flow", config: Config) -> Iterator[str]:
 
 
 def read_checked(recording: str, collected: str, config: Config) -> "Flow":
-    """The flow that both texts are. Raises UsageError that says what of it may not be, and where."""
-    from harvester.sites.recording import parse_flow, refused  # other crawls need not wait for it
+    """Parses a flow from both texts. Raises UsageError that names each fault and its place."""
+    from harvester.sites.recording import parse_flow, refused  # imported late: other crawls need not wait for it
 
     flow = parse_flow(recording, collected)
     if faults := list(faults_of(flow, config)):
@@ -65,7 +65,7 @@ def read_checked(recording: str, collected: str, config: Config) -> "Flow":
 
 
 def request_of(flow: "Flow", **meta: Any) -> Request:
-    """The request for the page that a flow ends with; its row is filled in."""
+    """Returns the request for the last page of a flow whose placeholders hold the values of a row."""
     collected = flow.collected
     rendering: dict[str, Any] = {
         "steps": (),
@@ -79,7 +79,10 @@ def request_of(flow: "Flow", **meta: Any) -> Request:
 
 
 async def keep_files(store: LocalStore | S3Store, folder: str, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
-    """Stores them, none under its name before it is whole; name -> what is known of each. Raises StorageError."""
+    """Stores files, each under its name only when it is complete; raises StorageError.
+
+    Returns the path, size and SHA-256 of every file, by name.
+    """
     kept = {}
     for name, content in ((file.name, file.content) for file in files):
         path = f"{folder}/{name}"
@@ -91,7 +94,7 @@ async def keep_files(store: LocalStore | S3Store, folder: str, files: Sequence["
 
 
 def files_of(response: Response) -> list["File"]:
-    """All that a flow leaves in files."""
+    """Returns all files that a flow leaves: screenshots, PDFs, and captured responses."""
     from harvester.browser.flow_run import File
 
     flown: Flown = response.meta[FLOWN]
@@ -103,7 +106,7 @@ def files_of(response: Response) -> list["File"]:
 
 
 class FlowArguments(SpiderArguments):
-    """Arguments of the spider `flow`. A job keeps the texts of both files, so that any machine can work at it."""
+    """Arguments of the spider `flow`. A job saves the texts of both files, so that any machine can process it."""
 
     recording: str = Field(
         description="a recording of Chrome's Recorder, exported as JSON, or a site whose entry names one; what to"
@@ -141,14 +144,14 @@ class FlowArguments(SpiderArguments):
         return self
 
     def flow(self, config: Config) -> "Flow":
-        """Raises UsageError."""
+        """Returns the parsed flow. Raises UsageError when it has faults."""
         if self._flow is None:
             self._flow = read_checked(self.recording, self.collected, config)
         flow: Flow = self._flow
         return flow
 
     def rows(self) -> Iterator[Found]:
-        """Raises UsageError for a file that cannot be read or used."""
+        """Yields an item for each row. Raises UsageError for a file that cannot be read or used."""
         if self.inputs:
             columns = self._flow.columns if self._flow else []
             yield from items_of_file(
@@ -162,13 +165,15 @@ class FlowArguments(SpiderArguments):
 
     @classmethod
     def names_file(cls, name: str, value: str) -> bool:
-        """Also without an @. What a site's entry names was put there by whoever runs this machine."""
+        """Returns True also for a path without an @. A recording that a site's entry names is allowed: the operator
+        added it.
+        """
         if name == "recording" and not _is_inline(value):
             return not _file_of_site(value)
         return super().names_file(name, value) or (name == "collected" and _is_path(value))
 
     def kept(self) -> dict[str, Any]:
-        """Not the rows: they are items of the job."""
+        """Leaves out the rows: they are items of the job."""
         return {"recording": self.recording, "collected": self.collected}
 
     @property
@@ -177,17 +182,17 @@ class FlowArguments(SpiderArguments):
 
 
 def _is_inline(recording: str) -> bool:
-    """Whether it is the text of a recording, and no file's or site's name."""
+    """Returns True if the argument is the text of a recording, not the name of a file or a site."""
     return recording.lstrip().startswith("{")
 
 
 def _is_path(collected: str) -> bool:
-    """Whether it is the name of the other file, and not its text."""
+    """Returns True if the argument is the path of the TOML file, not its text."""
     return collected.endswith(".toml")
 
 
 def _file_of(recording: str) -> Path:
-    """The file of that name, or the one that the entry of a site of that name names."""
+    """Returns the recording that a site's entry of this name refers to, or else the file of this name."""
     return _file_of_site(recording) or Path(os.path.expanduser(recording))
 
 
@@ -197,22 +202,22 @@ def _file_of_site(name: str) -> Path | None:
 
 
 def missing(found: Found, columns: Sequence[str]) -> str:
-    """Which columns of a recording a row lacks, in words; empty when it has all."""
+    """Names the columns of the recording that a row lacks; empty when it has all."""
     row = row_of(found.key, found.input)
     lacks = [name for name in columns if row.get(name) in (None, "")]
     return f"it has no {' and no '.join(map(repr, lacks))}, which the recording wants" if lacks else ""
 
 
 def row_of(key: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a row, by column; `key` is its key unless there is a column of that name."""
+    """Returns the values of a row by column. `key` is the row's key unless a column has this name."""
     return {"key": key, **given}
 
 
 class FlowSpider(JobSpider):
-    """Does the steps of a recording of Chrome's Recorder for each row of a table, and keeps what is collected.
+    """Replays a recording of Chrome's Recorder for each row of a table, and saves the collected fields and files.
 
-    Domain: that of the recording's first page. Caveats: needs a browser; each row takes seconds, and a browser context
-    of its own; files stay on the machine that fetched them, unless they are kept in S3. Arguments: see
+    Domain: the one that the recording starts at. Caveats: needs a browser; each row takes seconds, and a browser
+    context of its own; files stay on the machine that fetched them, unless they are stored in S3. Arguments: see
     `harvester spiders show flow`.
     """
 
@@ -229,7 +234,7 @@ class FlowSpider(JobSpider):
         return arguments
 
     async def before(self) -> None:
-        """Raises UsageError when there is no row, or one that cannot be used."""
+        """Raises UsageError when the file has no rows or a bad one."""
         if not self.only and not sum(1 for _ in self.arguments.rows()):
             raise UsageError("There is no row to do the recording for. Give a file: -a inputs=@rows.csv.")
 
@@ -248,7 +253,7 @@ class FlowSpider(JobSpider):
                 yield request_of(flow).replace(callback=self.parse_page, errback=self.failed, cb_kwargs=key)
 
     async def parse_page(self, response: Response, key: str, row: dict[str, Any]) -> AsyncIterator[Any]:
-        """What was collected. Raises PageFailed when a step failed; how the page looked then is kept."""
+        """Yields the collected fields and files. Raises PageFailed when a step failed, after saving its screenshot."""
         flown: Flown = response.meta[FLOWN]
         if flown.no_results:
             yield self._nothing(response)
@@ -268,7 +273,7 @@ class FlowSpider(JobSpider):
 
     @errback
     async def failed(self, failure: Failure) -> AsyncIterator[Any]:
-        """Keeps how a page looked that is no good answer."""
+        """Saves the screenshot of a page that failed."""
         response = getattr(failure.value, "response", None)
         if not isinstance(response, Response) or FLOWN not in response.meta:
             return
@@ -285,7 +290,7 @@ class FlowSpider(JobSpider):
         )
 
     async def _keep(self, page: Response | Request, key: str, files: Sequence["File"]) -> dict[str, dict[str, Any]]:
-        """In a folder that no two keys share, also those that are no names of files."""
+        """Stores files in a folder that is unique to the key, even when the key cannot be a file name."""
         digest = hashlib.sha256(key.encode()).hexdigest()[:8]
         try:
             return await keep_files(self._store, f"{_FOLDER}/{page.meta[JOB]}/{_slug(key)}-{digest}", files)
@@ -301,7 +306,7 @@ class FlowSpider(JobSpider):
 
 
 def record_id(title: str, key: str) -> str:
-    """Of the record of a row. Recordings whose titles have other letters or digits share none."""
+    """Returns the id of a row's record. Two recordings whose titles differ in a letter or digit share no id."""
     slug = _slug(title)
     if [*filter(str.isalnum, title.lower())] != [*filter(str.isalnum, slug)]:
         slug = f"{slug}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""The base of spiders that deal with the items of jobs."""
+"""The base of spiders that process the items of jobs."""
 
 import asyncio
 import logging
@@ -41,15 +41,15 @@ from harvester.stores.mongodb import MongoOutage, connect, connect_sync, disconn
 logger = logging.getLogger(__name__)
 
 OTHERS_S = 5.0
-"""How often it is looked whether others work beside this process."""
+"""Seconds between two checks whether other processes work on the same spider."""
 ALL_JOBS = "all"
-"""As `-a job=all`: all open jobs of the spider, for as long as there is something to do."""
+"""Value of `-a job=all`: process all open jobs of the spider until there is nothing left to do."""
 
 
 def errback(method: Callable[..., Iterable[Any] | AsyncIterator[Any]]) -> Callable[..., Any]:
-    """For a method that is an errback, and yields what callbacks may.
+    """Decorates an errback so that it may yield whatever callbacks may.
 
-    No spider middleware sees what it yields of a request to which nothing was answered.
+    Spider middlewares do not see the output of an errback whose request got no response.
     """
 
     @wraps(method)
@@ -70,38 +70,39 @@ def errback(method: Callable[..., Iterable[Any] | AsyncIterator[Any]]) -> Callab
 
 
 class JobSpider(HarvesterSpider, ABC):
-    """Give `requests_of`, and callbacks that yield records, requests, Found, Stage, Said and Looked.
+    """Base class: implement `requests_of`, and callbacks that yield records, requests, Found, Stage, ItemResult and
+    Looked.
 
-    `scrapy crawl <name> -a ...` opens the job of these arguments, or continues it, and works until it is finished.
-    `-a job=<id>` works at that job, whatever its arguments are.
+    `scrapy crawl <name> -a ...` opens the job with these arguments, or continues it, and runs until it is finished. `-a
+    job=<id>` processes that job with the arguments that it was opened with.
     """
 
     ITEM_KINDS: ClassVar[tuple[str, ...]] = ()
-    """Kinds of items that may be submitted to it; the first is meant when none is named."""
+    """Kinds of items that may be submitted to the spider; the first one is the default."""
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
-    """How many items of a kind share requests, where an API takes several; of each kind, or kind -> how many."""
+    """Maximum number of items that share a request, where an API takes several: one number, or a number by kind."""
     CHECKED_AS: ClassVar[Mapping[str, str]] = {}
-    """Kind of items that pages lead to -> kind as which those are checked that only the job before has met.
+    """Kind of items that pages lead to -> kind to check those items as that only the previous job has met.
 
-    What is gone may be on no list any more, so that nothing leads to it. It is asked for when all else is done.
+    A missing item may have left all lists, so that no page leads to it. It is requested after everything else.
     """
     ADDRESS: ClassVar[str] = ""
-    """By which arguments the address of its site is given, if by any: where nothing answers, that is called to mind."""
+    """Arguments that set the site's address, if there are any. The message about an unreachable host mentions them."""
     BEGIN: ClassVar[str] = ""
-    """What to type to say with what it begins, for one that serves a start list."""
+    """The hint for an empty start list: which arguments to type."""
     ATTEMPTS: ClassVar[int] = RetryPolicy().attempts
-    """Failures after which an item of a job that `scrapy crawl` opens is failed."""
+    """Number of failures after which an item fails, in jobs opened by `scrapy crawl`."""
     BACKOFF_S: ClassVar[float] = RetryPolicy().backoff_s
-    """Before its attempt after the first failure; doubled for each further one."""
+    """Seconds to wait after the first failure; doubled for each further one."""
 
     def __init__(self, config: Config, arguments: SpiderArguments, **kwargs: Any) -> None:
         super().__init__(config, arguments, **kwargs)
         self.only = ""
-        """The job to work at, when it was named."""
+        """Id of the job to process, if the arguments name one."""
         self.jobs: dict[str, Job] = {}
-        """Jobs of which pages were seen."""
+        """Jobs whose pages this process has met, by id."""
         self._arguments: dict[str, tuple[dict[str, Any], SpiderArguments]] = {}
-        """Of these jobs, with what was read."""
+        """Job id -> its raw arguments, and the model parsed from them."""
         self._feeder: Feeder | None = None
 
     @classmethod
@@ -112,7 +113,7 @@ class JobSpider(HarvesterSpider, ABC):
 
     @classmethod
     def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
-        """Those of the job, when it is named. Raises UsageError and ServiceError."""
+        """Returns the arguments of the named job, or else the typed ones. Raises UsageError and ServiceError."""
         job = given.get("job")
         if not job:
             return super().parse_arguments(given)
@@ -135,7 +136,7 @@ class JobSpider(HarvesterSpider, ABC):
 
     @classmethod
     def arguments_from(cls, job: Job) -> SpiderArguments:
-        """Those of a job. Raises UsageError."""
+        """Returns the arguments of a job. Raises UsageError when this version cannot read them."""
         try:
             return cls.Arguments(**job.arguments)
         except ValidationError as error:
@@ -146,91 +147,93 @@ class JobSpider(HarvesterSpider, ABC):
 
     @abstractmethod
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
-        """With which these items of one kind begin; Said of those that need not be asked for.
+        """Yields the first requests for items of a kind, or an ItemResult for each item without a request.
 
-        A request belongs to all of the items, unless its meta narrows that: `harvester_items_of` is a list of ids.
-        An errback that yields anything has dealt with the failure: the items are not tried again for it.
+        A request belongs to all the items, unless `harvester_items_of` in its meta, a list of ids, narrows that. An
+        errback that yields anything has handled the failure: the items are not retried for it.
         """
 
     def listings_of(self, item: Item) -> Iterable[Listing]:
-        """Which records an attempt looked through to their end: of these, those that it did not see are marked as gone.
+        """Returns the listings that an attempt has read completely: their records that it did not see are marked as
+        missing.
 
-        `item` is as the attempt leaves it. All its pages were read, and no record of them was rejected; an error that
-        an errback has dealt with counts as a page.
+        `item` is the state after the attempt. All its pages were read without a rejected record; an error that an
+        errback has handled counts as a page.
         """
         return ()
 
     @classmethod
     def first_items(cls, arguments: Any) -> Iterable[Found]:
-        """What a job with these arguments begins with. It is read again when the job is continued.
+        """Yields the items that a job with these arguments begins with. It is called again when the job is continued.
 
-        A standing job keeps to it: items that it no longer names are removed, those with another input are looked at.
+        A recurring job follows it: items that have left are removed, items whose input has changed are visited.
         """
         return ()
 
     def items_of_arguments(self) -> Iterable[Found]:
-        """The same of this run's arguments, for a spider that has to say more of them."""
+        """Yields the first items of this run; a spider overrides it when it needs more than the arguments."""
         return self.first_items(self.arguments)
 
     @classmethod
     def recheck_of(cls, arguments: Any) -> str | None:
-        """By which policy the items of a job with these arguments are looked at again, as `read_policy` reads it.
+        """Returns the recheck policy for items of a job with these arguments, in the form that `read_policy` reads.
 
-        Such a job stands: it is never finished. What is the same job, whatever its items are, `identity` of the
-        arguments says. None: the job is finished when its items have ended.
+        Such a job is recurring: it never finishes. Its arguments' `identity` identifies it, whatever its items are.
+        Returns None for a job that is finished when its items have ended.
         """
         return None
 
     @classmethod
     def looks_a_day_of(cls, arguments: Any) -> int | None:
-        """The most looks a day that a standing job with these arguments has. None: as many as are due."""
+        """Maximum number of visits a day for a recurring job with these arguments. None: no limit."""
         return None
 
     @classmethod
     def limits_of(cls, arguments: SpiderArguments) -> dict[str, int]:
-        """Kind -> the most items of it that a job with these arguments ever asks for."""
+        """Maximum number of items that a job with these arguments ever requests, by kind."""
         return {}
 
     @classmethod
     def read_start_entry(cls, entry: bytes, own: SpiderArguments) -> tuple[SpiderArguments, list[Found]] | None:
-        """Arguments and items that an entry of the start list asks for; None when it says nothing. Raises UsageError.
+        """Returns the arguments and items that an entry of the start list asks for; None for an empty one.
 
-        What an entry does not say is as in `own`, the arguments of the command.
+        Raises UsageError when the entry cannot be used. Values that the entry leaves out come from `own`, the arguments
+        of the command.
         """
         raise UsageError(f"{cls.name} serves no start list")
 
     @property
     def is_serving(self) -> bool:
-        """Whether a start list in Redis says with what jobs begin, since the arguments do not."""
+        """True if a start list in Redis supplies the first items because the arguments do not."""
         return False
 
     async def before(self) -> None:
-        """Called before any item is fed."""
+        """Hook that runs before the first item is fed."""
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        """A submitted item as it is kept, its key in the usual form. Raises UsageError when it cannot be used."""
+        """Returns a submitted item in the saved form, with a normalised key. Raises UsageError for a bad one."""
         return found
 
     @classmethod
     def site_of(cls, found: Found) -> str:
-        """Name of the site that an item is fetched from, where its `url` or its key is an address; else empty."""
+        """Returns the name of the site that an item is fetched from, if its `url` or key is an address; else empty."""
         url = found.input.get("url", found.key)
         return load_sites().of(url).name if isinstance(url, str) and url.startswith(WEB) else ""
 
     # What callbacks ask -----------------------------------------------------------------------------------
 
     def items_of(self, page: Response | Request) -> list[ItemRef]:
-        """The items that the page is fetched for."""
+        """Returns the items that the page is fetched for."""
         return [ItemRef(*item) for item in page.meta[ITEMS]]
 
     def item_of(self, page: Response | Request) -> ItemRef:
-        """The only item that the page is fetched for."""
+        """Returns the only item that the page is fetched for."""
         (item,) = self.items_of(page)
         return item
 
     def arguments_of(self, page: Response | Request | JobItem | Item | Record) -> Any:
-        """The arguments of the job that a page is fetched for: workers share the pages of all jobs."""
+        """Returns the arguments of the job that a page is fetched for: workers share the pages of all jobs."""
         if isinstance(page, Record):
             job = page.provenance.crawl
         else:
@@ -241,7 +244,7 @@ class JobSpider(HarvesterSpider, ABC):
         return self._arguments[job][1]
 
     def _job_named(self, name: str) -> Job:
-        """As it was when it was met first; a standing one as it is now."""
+        """Returns the job as this process first met it. Updates a recurring job whose arguments have changed."""
         known = self._feeder.jobs.get(name) if self._feeder else None
         if name not in self.jobs or (known and known.standing and known.arguments != self.jobs[name].arguments):
             self.jobs[name] = known or self._read_job(name)
@@ -253,16 +256,16 @@ class JobSpider(HarvesterSpider, ABC):
     # The run ----------------------------------------------------------------------------------------------
 
     async def start(self) -> AsyncIterator[Any]:
-        """Feeds the job's items, beside the engine, until the job is finished or nothing can be done."""
+        """Feeds the job's items beside the engine until the job is finished or cannot go on."""
         try:
             ended = await self._work()
         except HarvesterError as error:
             closing = self.stop_for(error)
-            if is_ending(self.crawler):  # the engine would close a spider once more that is closed
+            if is_ending(self.crawler):  # the engine would close a closed spider once more
                 return
             raise closing from None
         except RunEnding:
-            return  # the run is being ended, for the reason that it says
+            return  # the run is ending for its own reason
         if ended.said:
             logger.error("%s", ended.said)
         end(self.crawler, ended.reason, ended.exit_code, ended.said)
@@ -276,14 +279,14 @@ class JobSpider(HarvesterSpider, ABC):
             await ledger.make_indexes()
             await self.before()
             if self.only == ALL_JOBS or self.is_serving:
-                self.resumed = True  # its counts are those of parts
+                self.resumed = True  # run totals are only one worker's share
                 return await self._run(ledger, None)
             return await self._run(ledger, await self._open(ledger))
         finally:
             await disconnect(database)
 
     async def _open(self, ledger: Ledger) -> Job:
-        """The job to work at."""
+        """Returns the job to process: the named one, or the one with these arguments."""
         if self.only:
             job = await ledger.job(self.only)
             assert job
@@ -315,7 +318,7 @@ class JobSpider(HarvesterSpider, ABC):
             await pause(self.crawler, 0)
             await feeding.hold()
             if not self.resumed and monotonic() >= looked_at + OTHERS_S:
-                self.resumed, looked_at = bool(await feeding.others()), monotonic()  # its counts are those of a part
+                self.resumed, looked_at = bool(await feeding.others()), monotonic()  # totals are a share
             if serving:
                 await serving.file_entries()
 
@@ -354,7 +357,7 @@ class JobSpider(HarvesterSpider, ABC):
         return Serving(start_list, patiently, self.crawler.stats, read, add)
 
     def _nothing_given(self, start_list: str) -> End:
-        """Neither the arguments nor the start list said with what to begin, and there was no job."""
+        """Returns the end of a run that got no items from its arguments or start list, and found no open job."""
         stats, stay = self.crawler.stats, "HARVESTER_IDLE_SECONDS=-1 has workers wait for entries."
         taken = stats.get_value("harvester/start_list/taken", 0)
         if taken > stats.get_value("harvester/start_list/dead", 0):
@@ -375,7 +378,7 @@ class JobSpider(HarvesterSpider, ABC):
             await give_items(ledger, self._opening, job, self.items_of_arguments())
 
     def _goes_on(self, adding: "asyncio.Task[None]") -> bool:
-        """Raises what kept items from being added."""
+        """Returns True while items are being added. Raises the error that stopped the adding."""
         if adding.done():
             adding.result()
         return not adding.done()

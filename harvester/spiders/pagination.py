@@ -1,4 +1,4 @@
-"""The base of spiders of lists that are looked at again: each look ends where it comes to what an earlier one saw."""
+"""The base of spiders that visit lists repeatedly: a visit ends at the first entries that an earlier one saw."""
 
 import asyncio
 from abc import abstractmethod
@@ -36,79 +36,78 @@ from harvester.recheck.stopping import (
 from harvester.spiders.job import JobSpider, errback
 
 CUT_SHORT = "cut_short"
-"""Stage of an item of which a list ended before its end."""
+"""Stage of an item whose list ended early."""
 WHOLE = "whole"
-"""Stage of an item whose list was read to what was known, or to its end."""
+"""Stage of an item whose list was read to a known entry, or to its end."""
 OVERRUN = "overrun"
-"""Stage of an item whose list shows its last entries only, and none of those that the visit before saw."""
+"""Stage of an item whose list shows only its last entries, and they are all newer than the previous visit."""
 STAGE_RANK = 3
-"""Of all three."""
+"""Rank of all three stages."""
 MISSED = "harvester/lists/overrun"
-"""Stat: visits between which entries may have come and gone."""
+"""Stat: visits that may have missed entries since the one before."""
 CUT_FILES = "harvester/lists/cut"
-"""Stat: lists whose file ended before its end, or was too long to be read whole."""
+"""Stat: lists whose file ended early, or was too long to be read completely."""
 REPEATED = "harvester/cursors/repeated"
-"""Stat: lists that led to a page that was read already."""
+"""Stat: lists that led back to a page that was already read."""
 MAX_TOGETHER = 500
-"""Entries whose outputs are yielded together: the worker's other requests go on between them."""
+"""Maximum number of entries whose outputs are yielded together: other requests of the worker go on in between."""
 COST_UNCHANGED = 0.1
-"""Of a look that is answered without a body, in requests."""
-"""Outcomes of a request with a cursor that is not known any more."""
+"""Cost of a visit that is answered with 304, in requests."""
 
 
 class ListPage(NamedTuple):
-    """A page of a list, as a spider reads it."""
+    """A page of a list, in the form that a spider returns it."""
 
     entries: Sequence[ListEntry]
     outputs: Sequence[Any]
-    """What is yielded for each of them when it is new or has changed: a record, a request, Found; or a list."""
+    """The output for each new or changed entry, in the order of `entries`: a record, a request, Found, or a list."""
     next: str | None = None
-    """A cursor, or an address, that the page hands out for the next one."""
+    """The cursor or address of the next page."""
     total: int | None = None
-    """How many entries the whole list has, where it says that."""
+    """Number of entries in the whole list, if the page states it."""
     kept: Mapping[str, Any] = MappingProxyType({})
-    """What the spider wants to be given with the next page, and with the next look: values as JSON has them."""
+    """JSON values that the spider receives with the next page, and with the next visit."""
     is_window: bool = False
-    """Whether it is all of the list that is shown, and older entries are shown no more."""
+    """True if the list shows only this page, and drops older entries."""
     cut: str = ""
-    """Why the entries are not all of the page: then the look ends here, and was not whole."""
+    """Why entries of the page are left out. The visit then ends here, and does not count as whole."""
 
 
 class PagedItem(NamedTuple):
-    """The item of a list, as it goes along with the requests for its pages."""
+    """The item of a list, carried by the requests for its pages."""
 
     key: str
     input: Mapping[str, Any]
 
 
 class PaginationSpider(JobSpider):
-    """Give `page_request` and `read_page`; an item is a list, newest entries first.
+    """Base class: implement `page_request` and `read_page`. An item is a list, newest entries first.
 
-    The first look at an item reads its list to the end. What a look leaves for the next one is written down when it has
-    ended well, with all that followed from its entries: so one that breaks off leaves no hole.
+    The first visit reads the list to its end. The state for the next visit is saved when a visit has ended well, with
+    all requests that followed from its entries. So an interrupted visit leaves no gap.
     """
 
     reads_apart: ClassVar[frozenset[str]] = frozenset({"parse_list"})
     RULE: ClassVar[ListRule] = ListRule()
-    """By which a look ends."""
+    """The rule that ends a visit."""
 
     @abstractmethod
     def page_request(self, of: PagedItem, at: Position) -> Request:
-        """For the page of a list that is asked for with this; None: the first. Its callback and errback are added."""
+        """Returns the request for the page at a position; None is the first page. Callback and errback are added."""
 
     @abstractmethod
     async def read_page(self, response: Response, of: PagedItem, kept: Mapping[str, Any]) -> ListPage:
-        """Reads a page, by `self.read`. Raises ParseError when it is none.
+        """Reads a page, by `self.read`. Raises ParseError when it is not a list.
 
-        `kept`: what the page before has given, or the last whole look.
+        `kept`: the values returned with the previous page, or left by the last whole visit.
         """
 
     def rule_of(self, of: PagedItem) -> ListRule:
-        """By which a look at this list ends."""
+        """Returns the rule that ends a visit of this list."""
         return self.RULE
 
     def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
-        """Until when the site wants no further look, as told from what was kept; None: it does not say."""
+        """Returns the earliest time for the next visit that the site allows, according to `kept`; None: no limit."""
         return None
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Any]:
@@ -118,7 +117,7 @@ class PaginationSpider(JobSpider):
             first = None if rule.pages == "cursor" else rule.first
             look = VisitProgress(mark_of(item.left.get("mark", {})))
             request = self._ask(of, look, first, item.left.get("kept", {}))
-            # A look that broke off has read this page: that it is as it was says nothing of what is behind it.
+            # An interrupted visit has read this page: an unchanged page then says nothing about later pages.
             was_whole = item.left.get("attempt") == item.attempt - 1
             request.meta.setdefault(CONDITIONAL, was_whole or CHANGED_LATER)
             yield request
@@ -126,7 +125,7 @@ class PaginationSpider(JobSpider):
     async def parse_list(
         self, response: Response, of: list[Any], look: dict[str, Any], at: Position, kept: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """What is new on a page, and what leads to the next one, or the end of the look."""
+        """Yields the new entries of a page, and the request for the next one or the end of the visit."""
         item = PagedItem(*of)
         listed, rule = await self.read_page(response, item, kept), self.rule_of(item)
         number = following(rule.pages, at, len(listed.entries)) if isinstance(at, int) else None
@@ -141,7 +140,7 @@ class PaginationSpider(JobSpider):
             yield cut_short(
                 self, item_id, f"The list {without_user(item.key)}", f"is not whole: {listed.cut}", CUT_FILES
             )
-            if at is None and not page.next:  # what is behind the cut is on this page, which is read again
+            if at is None and not page.next:  # the cut entries are on this page, which is read again
                 mark, number = mark_after(taken.look), taken.look.found
                 yield self._looked(response, mark, number, taken.look.pages, listed.kept, was_whole=False)
             else:
@@ -163,7 +162,7 @@ class PaginationSpider(JobSpider):
 
     @errback
     def list_failed(self, failure: Failure) -> Iterator[Any]:
-        """A list that is as it was, and one whose cursor is refused: it is begun anew, once."""
+        """Ends the visit of an unchanged list. Restarts a list once when its cursor is refused."""
         request: Request = failure.request  # type: ignore[attr-defined]
         verdict, asked = verdict_of(failure.value), request.cb_kwargs  # type: ignore[arg-type]
         look = look_of(asked["look"])
@@ -201,7 +200,7 @@ class PaginationSpider(JobSpider):
 
 
 def cut_short(spider: JobSpider, item: str, name: str, why: str, stat: str = REPEATED) -> Stage:
-    """Tells of a list that ends before its end. `name` and `why` are a sentence: which list does what."""
+    """Reports a list that ends early. `name` and `why` form a sentence: which list does what."""
     spider.logger.warning("%s %s; it ends here", name, why)
     spider.crawler.stats.inc_value(stat)
     return Stage(item, CUT_SHORT, STAGE_RANK)

@@ -1,4 +1,4 @@
-"""Where a crawl begins: seeds given on the command line, in a file, or on standard input."""
+"""The seeds of a crawl: on the command line, in a file, or on standard input."""
 
 import atexit
 import hashlib
@@ -21,26 +21,26 @@ _prefix = re.compile(r"(?:(?:https?://)?(?:[a-z0-9-]+\.)*bsky\.app/profile/|at:/
 _comment = re.compile(r"(?:^|\s)#.*", re.DOTALL)
 
 _INVISIBLE = dict.fromkeys([0xFEFF, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
-"""Byte order marks, and marks of direction, which the Bluesky app puts around the handles that are copied there."""
+"""Byte order marks, and marks of direction that the Bluesky app puts around copied handles."""
 MOST_NAMED = 5
-"""Bad lines that are shown when there is no good one."""
+"""Maximum number of bad lines shown in the message when no line is good."""
 SHOWN = 80
-"""Characters of each."""
+"""Characters shown from each bad line."""
 _LISTS = (".txt", ".csv", ".tsv", ".list")
-"""Endings of files, also of those that are not there."""
+"""Endings that mark a file's name, even when the file is missing."""
 
 
 class BadSeed(NamedTuple):
     """A line that names no account."""
 
     line: int
-    """From 1."""
+    """Line number, from 1."""
     text: str
     reason: str
 
 
 class Seeds:
-    """Seeds as they were given: `a,b,c`, `@file` (one a line), or `-` for standard input. Empty: none.
+    """Seeds as given: `a,b,c`, `@file` (one a line), or `-` for standard input. An empty text has no seeds.
 
     Files may be of any length: they are read line by line, twice (once for their digest).
     """
@@ -50,7 +50,7 @@ class Seeds:
         self._inline = given.replace("\n", ",").split(",")
 
     def refusal(self) -> str | None:
-        """Why they cannot be used; None when they can. Lines of a file are not looked at yet."""
+        """Returns why the seeds cannot be used; None when they can. Does not check the lines of a file."""
         if self._path is None:
             return "; ".join(f"{bad.text!r} is {bad.reason}" for bad in self if isinstance(bad, BadSeed)) or None
         try:
@@ -60,7 +60,7 @@ class Seeds:
         return None
 
     def none_of_use(self) -> str:
-        """Why there is none among them, with the first bad lines; empty when there is one."""
+        """Returns a message with the first bad lines when no seed is good; empty when one is."""
         bad: list[BadSeed] = []
         number = 0
         for seed in self:
@@ -75,14 +75,14 @@ class Seeds:
         return f"none of the {number:,} lines names an account.{shown}{more}"
 
     def digest(self) -> str:
-        """Tells two sets of seeds apart. Raises UsageError when the file cannot be read."""
+        """Returns a digest that identifies a set of seeds. Raises UsageError when the file cannot be read."""
         digest = hashlib.sha256()
         for line in self._lines():
             digest.update(line.strip().encode("utf-8", "replace") + b"\n")
         return digest.hexdigest()[:32]
 
     def __iter__(self) -> Iterator[str | BadSeed]:
-        """Handles (lower case) and DIDs; a BadSeed for a line that is neither. Left out: empty lines, # comments."""
+        """Yields handles (lower case) and DIDs, and a BadSeed for other lines. Skips empty lines and # comments."""
         for number, line in enumerate(self._lines(), 1):
             if seed := parse_line(line):
                 yield seed if isinstance(seed, str) else seed._replace(line=number)
@@ -114,7 +114,7 @@ def _file(given: str) -> Path | None:
 
 @cache
 def _standard_input() -> Path:
-    """All of it, in a file: it can be read once only."""
+    """Copies standard input to a temporary file: it can be read only once."""
     if sys.stdin is None:
         raise UsageError("Seeds cannot be read: there is no standard input.")
     with tempfile.NamedTemporaryFile("wb", prefix="harvester-seeds-", delete=False) as spool:
@@ -125,13 +125,13 @@ def _standard_input() -> Path:
 
 
 def parse_line(line: str) -> str | BadSeed | None:
-    """The seed in a line; None when it is empty or a comment."""
+    """Returns the seed in a line; None when it is empty or a comment."""
     text = _comment.sub("", line.translate(_INVISIBLE)).strip()
     return parse_seed(text) if text else None
 
 
 def parse_seed(text: str) -> str | BadSeed:
-    """The handle (lower case) or DID in a handle, @handle, DID, at:// address, or address of a profile page."""
+    """Returns the handle (lower case) or DID in a handle, @handle, DID, at:// address, or address of a profile page."""
     prefix = _prefix.match(text)
     name = re.split(r"[/?#]", text[prefix.end() :], maxsplit=1)[0] if prefix else text
     if _did.fullmatch(name) and len(name) <= 2048:

@@ -20,29 +20,28 @@ from harvester.sites import load_sites
 from harvester.spiders.base import HarvesterSpider
 
 MOST_LEVELS = 3
-"""Of sitemaps that lead to sitemaps; the protocol allows two."""
+"""Maximum depth of sitemaps that list sitemaps; the protocol allows two."""
 SITEMAP_PRIORITY = 10
-"""Above pages: a list is short, and says what there is to do."""
+"""Priority above pages: a sitemap is short, and shows how much there is to do."""
 
 
 class SitemapSpider(HarvesterSpider, ABC):
-    """The base of spiders that learn of pages from sitemaps. Give `page_request`, and yield in `start`:
+    """The base of spiders that discover pages in sitemaps. Implement `page_request`, and yield in `start`:
 
-    for request in self.sitemap_requests("https://example.org/"):
-        yield request
+        for request in self.sitemap_requests("https://example.org/"):
+            yield request
 
-    All that leads to a page is a request of its own, so that a crawl that breaks off loses none.
+    Each step towards a page is a request in the frontier, so that an interrupted crawl loses none.
     """
 
     reads_apart: ClassVar[frozenset[str]] = frozenset({"parse_sitemap"})
 
     @abstractmethod
     def page_request(self, entry: SitemapEntry) -> Request | None:
-        """The request for a page that a sitemap lists; None to leave it out."""
+        """Returns the request for a page that a sitemap lists; None to skip it."""
 
     def sitemap_requests(self, *urls: str) -> Iterator[Request]:
-        """The requests that lead to the sitemaps of the sites at these addresses: those that robots.txt names, or
-        else /sitemap.xml."""
+        """Yields requests that lead to the sites' sitemaps: those that robots.txt names, or /sitemap.xml."""
         for url in urls:
             origin = origin_of(url)
             yield Request(
@@ -55,11 +54,11 @@ class SitemapSpider(HarvesterSpider, ABC):
             )
 
     def parse_sitemap_names(self, response: Response, origin: str) -> Iterator[Request]:
-        """Requests for the sitemaps that a robots.txt names."""
+        """Yields requests for the sitemaps that a robots.txt names."""
         yield from self._sitemaps(origin, parse_robots(response.body, ()).sitemaps)
 
     def sitemaps_unnamed(self, failure: Failure) -> Iterator[Request]:
-        """A site without robots.txt may have a sitemap all the same."""
+        """Tries /sitemap.xml: a site without robots.txt may have a sitemap."""
         assert failure.value
         if get_policy(verdict_of(failure.value).outcome).no_content:
             yield from self._sitemaps(failure.request.cb_kwargs["origin"], [])  # type: ignore[attr-defined]
@@ -72,7 +71,7 @@ class SitemapSpider(HarvesterSpider, ABC):
                 yield request
 
     async def parse_sitemap(self, response: Response, site: str, level: int) -> AsyncIterator[Request]:
-        """Requests for what it lists of its own site. Raises ParseError when it is no sitemap."""
+        """Yields requests for the listed pages on the sitemap's own site. Raises ParseError for a bad sitemap."""
         stats = self.crawler.stats
         sitemap: Sitemap = await self.read(parse_sitemap, response.body)
         for entry in sitemap.entries:
@@ -93,7 +92,10 @@ class SitemapSpider(HarvesterSpider, ABC):
             self.logger.warning(said, without_user(response.url), sitemap.cut)
 
     def _sitemap(self, entry: SitemapEntry, site: str, level: int) -> Request | None:
-        """It may lie on another host, as those of many sites do, but not in a private network."""
+        """Returns the request for a sitemap; None for a private address or one that is nested too deeply.
+
+        A sitemap may be on another host: many sites have it so.
+        """
         if level > MOST_LEVELS or refuse_private(entry.url, self.config) or not is_address(entry.url):
             self.crawler.stats.inc_value("harvester/sitemaps/elsewhere")
             return None
@@ -104,12 +106,12 @@ class SitemapSpider(HarvesterSpider, ABC):
             cb_kwargs={"site": site, "level": level},
             meta={"download_maxsize": max(most, MOST_BYTES) if most else most},
             priority=SITEMAP_PRIORITY,
-            dont_filter=True,  # a list is read anew by each crawl
+            dont_filter=True,  # each crawl reads its lists afresh
         )
 
 
 def _joined(base: str, address: str) -> str:
-    """As the base completes it; what is no address stays as it is."""
+    """Resolves an address against the base; returns an invalid one unchanged."""
     try:
         return urljoin(base, address)
     except ValueError:

@@ -1,6 +1,6 @@
-"""What spiders that were written for Scrapy or scrapy-redis find here, and what of them is refused, with what to do.
+"""Compatibility with spiders written for Scrapy or scrapy-redis: supported settings, and refusals with a remedy.
 
-docs/scrapy.md has it all in one table.
+A table in docs/scrapy.md lists them all.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _REFUSED = {
         " `harvester frontier drop {spider}` before the first one",
     ),
 }
-"""Setting -> the value that is refused, and why."""
+"""Setting -> the refused value, and the reason."""
 _COMPONENTS = ("DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS")
 """Settings whose keys name components."""
 _CONNECTION = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PARAMS")
@@ -61,15 +61,15 @@ _UNUSED = {
     "SCHEDULER_SERIALIZER": "requests are written as MessagePack",
     "DOWNLOAD_FAIL_ON_DATALOSS": "an answer that is cut short is tried again",
 }
-"""Settings that change nothing, and what is instead."""
+"""Settings without effect, and the reason or replacement."""
 _REPLACED = ("next_requests", "schedule_next_requests", "spider_idle", "pop_list_queue", "pop_priority_queue")
-"""Methods of scrapy-redis's spiders that are not called: entries are taken by harvester, which loses none."""
+"""Methods of scrapy-redis's spiders that are never called: harvester claims the entries itself, and loses none."""
 _TO_KEEP_COOKIES = (
     "set COOKIES_ENABLED = True, and each worker keeps a jar of its own; or let [<site>.identities] keep sessions for"
     " all workers (docs/sessions.md)"
 )
 _LIBRARIES = ("scrapy", "scrapy_redis", "harvester", "builtins")
-"""Packages whose classes are no spider's own."""
+"""Packages whose classes do not count as a spider's own code."""
 _NOBODY = (
     "nothing stores it: harvester.pipelines.items.ItemsPipeline is off, and the project has neither pipelines of its"
     " own nor FEEDS (-o)"
@@ -80,7 +80,7 @@ _NOBODY = (
 
 
 def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
-    """Makes the settings fit for the spider. Raises UsageError that names what cannot be used, and what to do."""
+    """Checks the settings for a spider. Raises UsageError with each fault and its remedy."""
     given = settings.copy()
     spider.update_settings(given)
     found = [f"{name}: {fault}" for name, fault in not_imported(given)]
@@ -91,28 +91,28 @@ def prepare(settings: BaseSettings, spider: type[Spider]) -> None:
 
 
 def faults(given: BaseSettings, spider: type[Spider]) -> Iterator[str]:
-    """Yields what cannot be used, with what to do, of settings into which those of the spider went.
+    """Yields faults, each with its remedy, in settings that include the spider's own.
 
-    Each component of theirs can be imported.
+    Assumes that each component in them can be imported.
     """
     yield from _faults(given, spider)
     yield from _faults_of_class(spider)
 
 
 def not_imported(given: BaseSettings) -> Iterator[tuple[str, str]]:
-    """Yields the settings that name a component that cannot be imported, with what is wrong with it."""
+    """Yields the settings that name a component that cannot be imported, with the fault."""
     for name in _COMPONENTS:
         for component, order in given.getdict(name).items():
             try:
                 load_object(component)
             except Exception as error:  # noqa: BLE001  whatever its module raises
                 if order is None and isinstance(error, (NameError, TypeError, ValueError)):
-                    continue  # so does Scrapy
+                    continue  # Scrapy skips it, too
                 yield name, f"{component!r} cannot be imported: {fault_of_import(error)}"
 
 
 def without_effect(given: BaseSettings) -> Iterator[tuple[str, str]]:
-    """Yields the settings that change nothing, with what is instead."""
+    """Yields the settings without effect, each with the reason or replacement."""
     for name, instead in _UNUSED.items():
         if given.getpriority(name):  # 0: Scrapy's default
             yield name, instead
@@ -121,7 +121,7 @@ def without_effect(given: BaseSettings) -> Iterator[tuple[str, str]]:
 
 
 def connect(settings: BaseSettings, config: Config) -> None:
-    """Tells components of scrapy-redis where harvester's Redis is."""
+    """Sets the address of harvester's Redis for components of scrapy-redis."""
     settings.set("REDIS_URL", servers.redis_url(config))
 
 
@@ -168,18 +168,18 @@ def _faults_of_class(spider: type[Spider]) -> Iterable[str]:
 
 
 class StockSpiders:
-    """Extension: counts items that are no records, warns of what is not sent, feeds scrapy-redis's spiders."""
+    """Extension: counts items other than records, warns about unsent cookies, feeds scrapy-redis's spiders."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._feeding: StartEntries | None = None
         self._is_taken = False
-        """Whether somebody takes items that are no records."""
+        """True if a pipeline or feed of the project stores items other than records."""
         self._are_records_stored = self._are_items_stored = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        cookies._split_domain = domains  # Scrapy's fetches a list from others, and the event loop waits for it
+        cookies._split_domain = domains  # Scrapy's own blocks the event loop for a download
         stock = cls(crawler)
         crawler.signals.connect(stock.spider_opened, signals.spider_opened)
         if not isinstance(crawler.spider, HarvesterSpider) and not crawler.settings.getbool("COOKIES_ENABLED"):
@@ -203,7 +203,7 @@ class StockSpiders:
             self._feeding.watch()
 
     def item_scraped(self, item: Any, response: Response | Failure | None) -> None:
-        """Of a project without harvester's pipelines: what has passed the others is not stored here."""
+        """Counts and rejects an item that has passed a project's pipelines and is not stored by harvester's."""
         stats = self._crawler.stats
         if isinstance(item, (Batch, Record)):
             if not self._are_records_stored:
@@ -220,7 +220,7 @@ class StockSpiders:
         try:
             rejects_of(self._crawler).keep([Reject(ITEM, _NOBODY, "", raw_of(item), url)])
         except (HarvesterError, RunEnding):
-            return  # the run ends for it
+            return  # the run ends for this error
 
     def request_scheduled(self, request: Request) -> None:
         if request.cookies:
@@ -234,8 +234,9 @@ class StockSpiders:
 
 
 class StartEntries:
-    """Feeds a spider of scrapy-redis: takes entries of its list, set or sorted set, and confirms them when the requests
-    that the spider makes of them are in the frontier. So an entry outlives the worker that has taken it.
+    """Feeds a spider of scrapy-redis from its list, set or sorted set.
+
+    An entry is confirmed when the requests made from it are in the frontier: so it outlives the worker that claimed it.
     """
 
     def __init__(self, crawler: Crawler, scheduler: Scheduler, spider: Any) -> None:
@@ -257,7 +258,7 @@ class StartEntries:
         self._task: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Takes entries once the engine runs, whenever the frontier has less to do than one batch."""
+        """Claims entries once the engine runs, whenever the frontier has less than a batch ready."""
         signal_manager = self._crawler.signals
         signal_manager.disconnect(self._spider.spider_idle, signals.spider_idle)
         signal_manager.connect(self._start, signals.scheduler_empty)
@@ -281,7 +282,7 @@ class StartEntries:
         except HarvesterError as error:
             logger.error("%s", error)  # noqa: TRY400
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
-        except Exception as error:  # or the spider would wait for entries for ever
+        except Exception as error:  # else the spider waits for entries forever
             logger.exception("Entries are not taken any more")
             end(self._crawler, "program_error", exit_code=FAULT, said=fault_of(error))
 
@@ -318,7 +319,9 @@ class StartEntries:
 
 
 def start_list_name(settings: BaseSettings, spider: type[Spider]) -> str:
-    """Name of the start list of a spider of scrapy-redis; empty: it is none, or has the usual one."""
+    """Returns the name of the start list of a spider of scrapy-redis; empty for other spiders, and for the default
+    name.
+    """
     if not issubclass(spider, RedisMixin):
         return ""
     given = settings.copy()
@@ -328,7 +331,7 @@ def start_list_name(settings: BaseSettings, spider: type[Spider]) -> str:
 
 
 def kind_of(settings: BaseSettings) -> Kind:
-    """What the start list of scrapy-redis's spiders is in Redis."""
+    """Returns the Redis type of the start list of scrapy-redis's spiders."""
     if settings.getbool("REDIS_START_URLS_AS_SET"):
         return "set"
     return "zset" if settings.getbool("REDIS_START_URLS_AS_ZSET") else "list"
