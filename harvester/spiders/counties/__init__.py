@@ -1,1 +1,1 @@
-"""Spiders of property records, one a platform: `platform` is what all share, `table` what those of tables share."""
+"""Spiders of property records, one for each platform. All share the base `platform`; spiders of tables share `table`."""

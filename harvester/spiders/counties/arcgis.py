@@ -23,16 +23,16 @@ from harvester.spiders.counties.table import TableSpider
 from harvester.spiders.job import errback
 
 IDS, RANGE = "ids", "range"
-"""Kinds of items: the list of all object ids, and the rows between two of them."""
+"""Kinds of items: the list of all object ids, and a range of rows between two ids."""
 EVERYTHING = "1=1"
-"""The condition that all rows meet; a query must have one."""
+"""A condition that is always true: a query must have a condition."""
 
 
 class ArcgisSpider(TableSpider):
     """Harvests parcels from a layer of an ArcGIS server (.../MapServer/0, .../FeatureServer/0).
 
-    Domain: the base_url of the site's entry. Caveats: a layer that wants a token is not asked further; rows that share
-    a parcel's number are one property. Arguments: see `harvester spiders show arcgis`.
+    Domain: the base_url of the site's entry. Caveats: a layer that wants a token is not harvested; rows that share a
+    parcel's number are one property. Arguments: see `harvester spiders show arcgis`.
     """
 
     name = "arcgis"
@@ -77,7 +77,7 @@ class ArcgisSpider(TableSpider):
         return self._query(jurisdiction, self.parse_count, {"returnCountOnly": "true"}, **layer)
 
     def parse_count(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
-        """Leads to the first page; or to all rows, when the server tells which there are instead of how many."""
+        """Yields the first page, or all ranges when the server answers with object ids instead of a count."""
         counted = parse.parse_count(response.body)
         if counted is None:
             yield from self.parse_ids(response, object_id, most_rows)
@@ -96,7 +96,7 @@ class ArcgisSpider(TableSpider):
 
     @errback
     def page_failed(self, failure: Failure) -> Iterator[Any]:
-        """Some servers promise pages and give none: their rows are asked for by their object ids."""
+        """Switches to object ids when a server advertises pagination but cannot do it."""
         error, request = failure.value, failure.request  # type: ignore[attr-defined]
         if isinstance(error, HttpError) and parse.cannot_page(error.response.body):
             page, jurisdiction = request.cb_kwargs["page"], self.jurisdiction_of(request)
@@ -110,7 +110,7 @@ class ArcgisSpider(TableSpider):
     # All rows, by their object ids ------------------------------------------------------------------------------
 
     def parse_ids(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
-        """Leads to ranges of rows, and to the ids after the last of these when the server did not give all."""
+        """Yields ranges of rows, and an item for the ids after the last range when the server did not list all."""
         ids, goes_on = parse.parse_ids(response.body)
         if not ids:
             raise PageFailed(Outcome.EMPTY, "the layer has no rows")
@@ -125,10 +125,10 @@ class ArcgisSpider(TableSpider):
     def parse_range(
         self, response: Response, low: int, high: int, object_id: str, rows: int, most: int = 0
     ) -> Iterator[Any]:
-        """The records of a range. When the server does not give all of it, its halves are asked for.
+        """Yields the records of a range. When the server returns only a part, yields the halves of the range.
 
-        `rows`: so many are in it; 0: that is not known. Some servers say of every answer that there is more, and some
-        of none: `most` is what such a one gave of the range that this is a half of.
+        `rows`: the number of rows in the range; 0: unknown. Some servers report more rows in every response, some never
+        do: `most` is the number that such a server returned for the whole range before it was halved.
         """
         jurisdiction = self.jurisdiction_of(response)
         read = self.rows_of(response, jurisdiction)
@@ -167,7 +167,7 @@ class ArcgisSpider(TableSpider):
 
 
 def _layer(jurisdiction: Jurisdiction) -> str:
-    """Its address, without what a person may have copied behind it."""
+    """Returns the address of the layer, without a query that may have been copied with it."""
     return jurisdiction.records.base_url.partition("?")[0].rstrip("/").removesuffix("/query")
 
 

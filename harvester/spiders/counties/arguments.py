@@ -1,4 +1,4 @@
-"""What can be asked of the spiders of property records."""
+"""The arguments of the spiders of property records."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _REMEDY = (
 
 
 def mangled(parcel_id: str) -> str:
-    """What a spreadsheet has done to a parcel's number, and what to do; empty when it seems to be whole."""
+    """Explains how a spreadsheet has damaged a parcel's number, and the remedy; empty when the number looks intact."""
     if _scientific(parcel_id):
         return f"{parcel_id!r} is a number that a spreadsheet has shortened: {_REMEDY}"
     if _fraction(parcel_id):
@@ -82,29 +82,29 @@ class PropertyArguments(SpiderArguments):
 
     @property
     def says_what(self) -> bool:
-        """Whether they say with what to begin."""
+        """True if the arguments name parcels, a search, or all parcels."""
         return bool(self.parcels or self.all)
 
     def read_parcels(self) -> Iterator[Found]:
-        """Raises UsageError for a file that cannot be read or used, with the lines that are bad."""
+        """Yields the parcels. Raises UsageError for a file that cannot be read or used, with the bad lines."""
         if self._is_file:
             yield from self._of_file()
         else:
             yield from (Found(PARCEL, parcel_id, depth=0) for parcel_id in self._inline)
 
     def check_parcels(self) -> None:
-        """Reads all of them. Raises UsageError when one cannot be used, or there is none."""
+        """Reads all parcels. Raises UsageError for a bad one, or when the file has none."""
         if self.parcels and not sum(1 for _ in self.read_parcels()):
             raise UsageError(f"-a parcels={self.parcels}: there is no parcel's number in it.")
 
     def identity(self) -> dict[str, Any]:
-        """What tells one harvest from another: of a file its content."""
+        """Returns the values that identify a harvest: a digest of the content stands for a file."""
         if self._is_file and not self._digest:
             self._digest = digest_of(self._path)
         return {"site": self.site, "all": self.all, "parcels": self._digest or self.parcels, "column": self.column}
 
     def kept(self) -> dict[str, Any]:
-        """Not the parcels: they are items of the job, and may come from a file that other machines do not have."""
+        """Leaves out the parcels: they are items of the job, and other machines may not have the file."""
         return self.model_dump(mode="json", exclude={"parcels", "column"})
 
     @property

@@ -24,15 +24,15 @@ from harvester.spiders.job import errback
 
 
 class BeaconSpider(PlatformSpider):
-    """Harvests parcels of a county on Schneider Beacon or qPublic: the report of each, with values by year and sales.
+    """Harvests parcels of a county on Schneider Beacon or qPublic: their reports, with values by year and sales.
 
-    Domain: the base_url of the site's entry. Caveats: the vendor refuses many programs, and is left alone then; parcels
-    are not listed, so all=yes is refused. Arguments: see `harvester spiders show beacon`.
+    Domain: the base_url of the site's entry. Caveats: the vendor refuses many programs, and is then not asked again;
+    parcels are not listed, so all=yes is refused. Arguments: see `harvester spiders show beacon`.
     """
 
     name = "beacon"
     ITEMS_A_REQUEST: ClassVar[Mapping[str, int]] = {PARCEL: 50}
-    """So many parcels are asked for by what the site's page said once."""
+    """Number of parcels that share one request for the site's search page."""
 
     @classmethod
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
@@ -53,7 +53,7 @@ class BeaconSpider(PlatformSpider):
         )
 
     def parse_site(self, response: Response, parcels: list[list[str]]) -> Iterator[Request]:
-        """The site's search page, which says where the reports of parcels are."""
+        """Yields the requests for the parcels' reports, whose address the site's search page contains."""
         template = parse.read_template(response.body, response.url)
         for item, parcel_id in parcels:
             request = self._report(template, parcel_id)
@@ -62,7 +62,7 @@ class BeaconSpider(PlatformSpider):
 
     @errback
     def site_failed(self, failure: Failure) -> Iterator[ItemResult]:
-        """Of a page that is not there nothing follows for parcels."""
+        """Fails the items when the site's page is missing: that says nothing about the parcels."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         if get_policy(verdict.outcome).absent:
             request: Request = failure.request  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ class BeaconSpider(PlatformSpider):
     def parse_report(
         self, response: Response, template: str, parcel_id: str, doubt: list[Any] | None = None
     ) -> Iterator[Any]:
-        """The records of a parcel. Raises ParseError when it is another one's report, or the site has changed."""
+        """Yields the records of a parcel. Raises ParseError for another parcel's report or a changed layout."""
         here = self.jurisdiction_of(response).source.synonyms
         page = parse.read_report(response.body, parcel_id, response.url, here)
         if page is None:
@@ -83,7 +83,7 @@ class BeaconSpider(PlatformSpider):
 
     @errback
     def report_failed(self, failure: Failure) -> Iterator[ItemResult]:
-        """A page that says that nothing is found is an answer; a page that is not there says nothing of the parcel."""
+        """Reports a parcel as missing when the page says so; a missing page only means that the site has moved."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
         if verdict.outcome is Outcome.EMPTY:
@@ -110,7 +110,7 @@ class BeaconSpider(PlatformSpider):
 
 
 def _site_url(jurisdiction: Jurisdiction) -> str:
-    """Of the search page, as people open it."""
+    """Returns the address of the search page, as visitors open it."""
     asked = dict(jurisdiction.records.parameters)
     if "App" in asked:
         asked["PageType"] = "Search"

@@ -8,22 +8,22 @@ from harvester.parsers.counties.table import Layout
 from harvester.parsers.counties.values import MOST_DIGITS
 
 Parcels = Sequence[Sequence[str]]
-"""Id of the item, and number of the parcel, of each."""
+"""Pairs of an item's id and a parcel's number."""
 
 
 class Matching(NamedTuple):
-    """How to ask for parcels."""
+    """A query for parcels."""
 
     condition: str
-    """Empty when there is nothing to ask for."""
+    """Empty when no parcel can be queried."""
     asked: list[list[str]]
-    """The parcels, their numbers as the rows have them."""
+    """The queried parcels, with their numbers in the rows' spelling."""
     impossible: list[list[str]]
-    """Those with a number that no row can have."""
+    """The parcels whose number cannot occur in the column."""
 
 
 def matching(layout: Layout, parcels: Parcels, *, padded: bool = False) -> Matching:
-    """For the rows of these parcels. `padded`: those whose numbers have blanks around them."""
+    """Builds the condition for the rows of parcels. `padded`: match only numbers with blanks around them."""
     columns = layout.id_columns
     asked: list[list[str]] = []
     impossible: list[list[str]] = []
@@ -47,7 +47,7 @@ def matching(layout: Layout, parcels: Parcels, *, padded: bool = False) -> Match
 
 
 def all_of(*conditions: str) -> str:
-    """Those that are not empty, together."""
+    """Joins the non-empty conditions with AND."""
     given = list(filter(None, conditions))
     return given[0] if len(given) == 1 else " AND ".join(f"({condition})" for condition in given)
 

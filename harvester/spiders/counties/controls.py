@@ -1,6 +1,6 @@
-"""Keeps the control parcels of each jurisdiction in MongoDB, so that a site that changed while nobody read is noticed.
+"""Stores the control parcels of each jurisdiction in MongoDB, so that layout changes between two runs are noticed.
 
-No fact stands there, only digests of facts. What other parsers have made of pages is not compared.
+It stores only digests of facts, and does not compare results from other versions of the parsers.
 """
 
 import logging
@@ -24,17 +24,17 @@ logger = logging.getLogger(__name__)
 
 COLLECTION = "control_parcels"
 OLD = timedelta(days=2)
-"""After which a parcel may have been sold or valued anew: then all control parcels must have changed, and not two."""
+"""Age at which a control parcel may have been sold or revalued: then they must all differ, not just two."""
 
 
 class ControlStore:
-    """Those of a database. Without MongoDB nothing is kept."""
+    """The control parcels in a database. Without MongoDB nothing is stored."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
 
     def load(self, jurisdiction: str) -> list[KnownCard]:
-        """Those that are kept, unless the entry says that its site has changed since, or the parsers have."""
+        """Returns the stored control parcels, or none when the entry's `changed` date or the parsers are newer."""
         try:
             with connect_sync(self._config).client as client:
                 found = client[self._config.database][COLLECTION].find_one({"_id": jurisdiction})
@@ -51,7 +51,7 @@ class ControlStore:
         return [KnownCard(each["id"], Signature(each["look"]), each["facts"], {}, is_old) for each in found["parcels"]]
 
     def save(self, jurisdiction: str, known: Sequence[KnownCard]) -> None:
-        """Keeps them in the place of those before."""
+        """Replaces the stored control parcels of a jurisdiction."""
         parcels = [{"id": each.parcel_id, "look": sorted(each.look), "facts": dict(each.digests)} for each in known]
         document: dict[str, Any] = {
             "_id": jurisdiction,
@@ -68,7 +68,7 @@ class ControlStore:
 
 @cache
 def parsers_digest() -> str:
-    """By which the parsers of this version are known: others may read the same page otherwise."""
+    """Returns a digest of the parsers' files: other versions may read the same page differently."""
     found = blake2s(digest_size=8)
     for path in sorted(Path(counties.__path__[0]).iterdir()):
         if path.suffix in (".py", ".toml"):

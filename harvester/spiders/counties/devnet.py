@@ -46,7 +46,7 @@ class DevnetSpider(SearchingSpider):
     # A parcel ---------------------------------------------------------------------------------------------------
 
     def parse_parcel(self, response: Response, parcel_id: str, doubt: list[Any] | None = None) -> Iterator[Any]:
-        """The records of a parcel. Of a page without one the search must say that there is none."""
+        """Yields the records of a parcel. Searches when the page shows no parcel: only the search proves it missing."""
         here = self.jurisdiction_of(response).source.synonyms
         page = parse.read_parcel(response.body, response.url, here)
         if page is None:
@@ -59,7 +59,7 @@ class DevnetSpider(SearchingSpider):
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
-        """Where the page of a parcel is not there, the search must say that there is no such parcel."""
+        """Searches for a parcel whose page is missing: only the search proves that the parcel is missing."""
         request: Request = failure.request  # type: ignore[attr-defined]
         if get_policy(verdict_of(failure.value).outcome).no_content:  # type: ignore[arg-type]
             asked = request.cb_kwargs
@@ -83,7 +83,7 @@ class DevnetSpider(SearchingSpider):
     # Searches ---------------------------------------------------------------------------------------------------
 
     def parse_search(self, response: Response, kind: str, key: str, doubt: list[Any] | None) -> Iterator[Any]:
-        """The only parcel that was found, which is shown at once, or the list of several."""
+        """Yields the only result, whose page the site shows at once, or the items of a list of results."""
         jurisdiction = self.jurisdiction_of(response)
         only = parse.viewed(response.url)
         found = [only] if only else parse.read_search(response.body)
@@ -104,7 +104,7 @@ class DevnetSpider(SearchingSpider):
 
     @errback
     def search_failed(self, failure: Failure) -> Iterator[ItemResult]:
-        """Where the search leads to a parcel whose page is not there, its site is."""
+        """Distinguishes a search that leads to a missing parcel page from a site that has moved."""
         verdict, answer = verdict_of(failure.value), getattr(failure.value, "response", None)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
         if not get_policy(verdict.outcome).absent:
@@ -116,7 +116,7 @@ class DevnetSpider(SearchingSpider):
             yield self.site_is_gone(request, verdict.reason)
 
     def _search(self, jurisdiction: Jurisdiction, kind: str, key: str, doubt: list[Any] | None = None) -> Request:
-        """By the number, or by the house number and the street without its kind."""
+        """Searches by number, or by house number and street without its type."""
         form = {"property_key": parse.view_of(key)}
         if kind == ADDRESS:
             number, street = number_and_street(AddressQuery.of(key).asked)

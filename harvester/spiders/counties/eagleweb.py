@@ -31,11 +31,12 @@ _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class EaglewebSpider(SearchingSpider):
-    """Harvests accounts of a county on Tyler EagleWeb: of its assessor, or of its treasurer with bills of each year.
+    """Harvests accounts of a county on Tyler EagleWeb: the assessor's, or the treasurer's with bills by year.
 
     Domain: the base_url of the site's entry. Caveats: a parcel's number is its account's; a statement that guests must
-    agree to is agreed to only if the site's entry says who has accepted it; of a treasurer's site accounts are found by
-    their number only; accounts are not listed, so all=yes is refused. Arguments: see `harvester spiders show eagleweb`.
+    agree to is agreed to only if the site's entry names the person who accepted it; on a treasurer's site accounts are
+    found only by number; accounts are not listed, so all=yes is refused. Arguments: see `harvester spiders show
+    eagleweb`.
     """
 
     name = "eagleweb"
@@ -68,7 +69,10 @@ class EaglewebSpider(SearchingSpider):
     # An account -------------------------------------------------------------------------------------------------
 
     def parse_account(self, response: Response, number: str, doubt: list[Any] | None) -> Iterator[Any]:
-        """The records of an assessor's account; of a treasurer's, what leads to them. Else the search must tell."""
+        """Yields an assessor's records, or the request for a treasurer's second page.
+
+        When the page has no account, searches for it.
+        """
         page, jurisdiction = parse.read_account(response.body), self.jurisdiction_of(response)
         if page is None:
             response.meta[STEP] = True
@@ -84,13 +88,13 @@ class EaglewebSpider(SearchingSpider):
     def parse_transactions(
         self, response: Response, number: str, doubt: list[Any] | None, read: dict[str, Any]
     ) -> Iterator[Any]:
-        """The records of a treasurer's account, whose first page is `read`."""
+        """Yields the records of a treasurer's account, whose first page is `read`."""
         page = joined(msgspec.convert(read, ParcelPage), [parse.read_transactions(response.body, number)])
         yield from self._read(response, number, page, doubt)
 
     @errback
     def account_failed(self, failure: Failure) -> Iterator[Any]:
-        """Where the page of an account is not there, the search must say that there is no such account."""
+        """Searches for an account whose page is missing: only the search proves that the account is missing."""
         request: Request = failure.request  # type: ignore[attr-defined]
         if get_policy(verdict_of(failure.value).outcome).no_content:  # type: ignore[arg-type]
             asked = request.cb_kwargs
@@ -108,7 +112,7 @@ class EaglewebSpider(SearchingSpider):
         doubt: list[Any] | None = None,
         read: dict[str, Any] | None = None,
     ) -> Request:
-        """`read`: the first of the two pages of a treasurer's account."""
+        """Requests an account's page. `read`: the first page of a treasurer's account, which has two."""
         root, arguments = root_of(jurisdiction.records.base_url), {"number": number, "doubt": doubt}
         return Request(
             parse.account_url(root, number, of_transactions=read is not None),
@@ -123,7 +127,7 @@ class EaglewebSpider(SearchingSpider):
     # Searches ---------------------------------------------------------------------------------------------------
 
     def parse_search(self, response: Response, kind: str, key: str, doubt: list[Any] | None) -> Iterator[Any]:
-        """The accounts that were found, or that there is none of this number."""
+        """Yields the accounts that were found, or the result that the account is missing."""
         jurisdiction, item = self.jurisdiction_of(response), self.item_of(response).id
         found = parse.read_results(response.body, response.url)
         if kind == PARCEL and any(normalized(number) == normalized(key) for number in found.accounts):
@@ -141,7 +145,7 @@ class EaglewebSpider(SearchingSpider):
         yield from (Found(PARCEL, number) for number in found.accounts if kind != PARCEL)
 
     def _search(self, jurisdiction: Jurisdiction, kind: str, key: str, doubt: list[Any] | None = None) -> Request:
-        """An address is looked for by the house number and the street without its kind."""
+        """Searches by number, by owner, or by house number and street without its type."""
         root = root_of(jurisdiction.records.base_url)
         page, form = "taxweb/results.jsp", {"AllTypes": "ALL", "docTypeTotal": "4"}
         if parse.is_treasurer(root):

@@ -29,31 +29,31 @@ from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
 
 PAGE_ROWS = 100
-"""Of the results of a search: so many are asked for at once."""
+"""Number of search results per page."""
 BEGUN = 1
-"""Priority of all but the page of a parcel: what is begun is ended before others are, while its token lives."""
+"""Priority of all requests except a parcel's page: a started search ends first, while its token is valid."""
 MOST_REPLAYS = 3
-"""How often a search begins anew because its token is not known any more, until it is given up."""
+"""Maximum number of restarts of a search whose token has expired."""
 _XHR = {"X-Requested-With": "XMLHttpRequest"}
 _ERROR = "esearch-error"
-"""The rule that knows the page that is shown in place of a parcel, of one that is not there, too."""
+"""The outcome rule for the error page that replaces a parcel; missing parcels get it, too."""
 
 
 class _Search(NamedTuple):
-    """What is looked for; it goes along with each request of its chain."""
+    """A search, carried by all requests of its chain."""
 
     item: str
     kind: str
     key: str
     replays: int = 0
     token: str = ""
-    """That the site wants to see; empty: it wants none."""
+    """Token that the site expects; empty: the site needs no token."""
     page: str = ""
     """Address of the page that the token is from."""
 
 
 class EsearchArguments(SearchArguments):
-    """Arguments of this platform."""
+    """Arguments of the spider `esearch`."""
 
     taxes: YesOrNo = Field(True, description="whether the taxes that are due are asked for: yes or no")
 
@@ -65,7 +65,7 @@ class EsearchSpider(SearchingSpider):
     """Harvests parcels of an appraisal district on BIS eSearch: owner, values by year, deeds, and the taxes due.
 
     Domain: the base_url of the site's entry. Caveats: a site that wants a captcha is not searched; parcels are not
-    listed, so all=yes is refused; of several owners of a parcel there is the one that its page shows. Arguments: see
+    listed, so all=yes is refused; when a parcel has several owners, only the one on its page is stored. Arguments: see
     `harvester spiders show esearch`.
     """
 
@@ -86,9 +86,9 @@ class EsearchSpider(SearchingSpider):
     def parse_parcel(
         self, response: Response, parcel_id: str, doubt: list[Any] | None, is_found: bool
     ) -> Iterator[Any]:
-        """Leads to the taxes that are due. Of a page without a parcel the search must say that there is none.
+        """Yields the request for the taxes due. When the page shows no parcel, searches for it.
 
-        `is_found`: it says that there is one.
+        `is_found`: True if the search has already found the parcel.
         """
         jurisdiction = self.jurisdiction_of(response)
         page = parse.read_parcel(response.body, parcel_id, jurisdiction.source.synonyms)
@@ -108,7 +108,7 @@ class EsearchSpider(SearchingSpider):
                 yield self._view(jurisdiction, *check.asks)
 
     def _rest(self, response: Response, page: ParcelPage, parcel_id: str) -> Any:
-        """The records of a parcel, or what leads to the taxes that are due for it."""
+        """Returns the records of a parcel, or the request for the taxes due."""
         jurisdiction = self.jurisdiction_of(response)
         if self.arguments_of(response).taxes:
             asked_for = urlencode({"id": parcel_id, "year": page.tax_year})
@@ -124,13 +124,13 @@ class EsearchSpider(SearchingSpider):
         return self._read(response, page, response.url)
 
     def parse_taxes(self, response: Response, read: dict[str, Any], url: str) -> Iterator[Any]:
-        """The records of a parcel. `read` is what its page says, at `url`."""
+        """Yields the records of a parcel. `read`: the parsed page of the parcel, from `url`."""
         page, taxes = msgspec.convert(read, ParcelPage), parse.read_taxes(response.body)
         yield self._read(response, replace(page, sections=[*page.sections, *([taxes] if taxes else [])]), url)
 
     @errback
     def taxes_failed(self, failure: Failure) -> Iterator[Any]:
-        """Many a district does not collect taxes, or shows them to nobody: its parcels are stored without."""
+        """Stores a parcel without taxes: many districts do not collect them or do not show them."""
         request: Request = failure.request  # type: ignore[attr-defined]
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
         policy = get_policy(outcome)
@@ -141,7 +141,7 @@ class EsearchSpider(SearchingSpider):
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
-        """Where the page of a parcel is not there, the search must say that there is no such parcel."""
+        """Searches for a parcel whose page is missing: only the search proves that the parcel is missing."""
         request: Request = failure.request  # type: ignore[attr-defined]
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         ((item, _),) = request.meta[ITEMS]
@@ -179,24 +179,24 @@ class EsearchSpider(SearchingSpider):
     # Searches ---------------------------------------------------------------------------------------------------
 
     def parse_captcha(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """The site wants no captcha: else its answer is a `challenge`, and nothing more is asked."""
+        """Continues the search: the site wants no captcha, or else its outcome would be `challenge`."""
         yield self._session(self.jurisdiction_of(response), _Search(*search))
 
     def parse_session(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """Leads to the page of the search."""
+        """Yields the request for the search page, with the session's token."""
         wanted = _Search(*search)._replace(token=parse.read_session_token(response.body))
         query = urlencode({"keywords": _keywords(wanted), "searchSessionToken": wanted.token}, quote_via=quote)
         url = f"{self.jurisdiction_of(response).page('search/result')}?{query}"
         yield self._ask(url, self.parse_search, wanted, is_json=False)
 
     def parse_search(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """Leads to its results."""
+        """Yields the request for the results, with the search's token."""
         token = parse.read_search_token(response.body)
         wanted = _Search(*search)._replace(token=token, page=response.url)
         yield self._results(self.jurisdiction_of(response), wanted)
 
     def parse_results(self, response: Response, search: list[Any], number: int, first: str, seen: int) -> Iterator[Any]:
-        """Parcels. `number` is the page of the results, `first` the first of page 1, `seen` rows on those before."""
+        """Yields parcels. `number`: page of results; `first`: first result on page 1; `seen`: rows on earlier pages."""
         wanted, jurisdiction, found = (
             _Search(*search),
             self.jurisdiction_of(response),
@@ -224,19 +224,19 @@ class EsearchSpider(SearchingSpider):
 
     @errback
     def captcha_failed(self, failure: Failure) -> Iterator[Any]:
-        """A site that cannot be asked whether it wants a captcha wants none."""
+        """Continues the search: a site without the captcha page has no captcha."""
         if request := _not_there(failure):
             yield self._session(self.jurisdiction_of(request), _Search(*request.cb_kwargs["search"]))
 
     @errback
     def session_failed(self, failure: Failure) -> Iterator[Any]:
-        """A site that gives no token wants none."""
+        """Continues the search without a token: a site without the token page needs no token."""
         if request := _not_there(failure):
             yield self._results(self.jurisdiction_of(request), _Search(*request.cb_kwargs["search"]))
 
     @errback
     def search_failed(self, failure: Failure) -> Iterator[Any]:
-        """A search whose token is not known any more begins anew."""
+        """Restarts a search whose token has expired."""
         request: Request = failure.request  # type: ignore[attr-defined]
         wanted = _Search(*request.cb_kwargs["search"])
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
@@ -264,7 +264,7 @@ class EsearchSpider(SearchingSpider):
     def _results(
         self, jurisdiction: Jurisdiction, search: _Search, number: int = 1, first: str = "", seen: int = 0
     ) -> Request:
-        """For a page of results: posted with the token, or, where the site wants none, a part of the address."""
+        """Requests a page of results: by POST with the token, or by GET where the site needs no token."""
         asked = {"page": number, "pageSize": PAGE_ROWS, "recaptchaToken": ""}
         query = {"keywords": _keywords(search)} | ({} if search.token else asked)
         url = f"{jurisdiction.page('search/SearchResults')}?{urlencode(query, quote_via=quote)}"
@@ -298,7 +298,7 @@ def _keywords(search: _Search) -> str:
 
 
 def _not_there(failure: Failure) -> Request | None:
-    """The request, if its page is not there."""
+    """Returns the request if its page is missing."""
     outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
     request: Request = failure.request  # type: ignore[attr-defined]
     return request if get_policy(outcome).no_content else None

@@ -28,15 +28,15 @@ from harvester.spiders.counties.sessions import MOST_REPLAYS, Search, SessionSpi
 MODES = {PARCEL: "parid", OWNER: "owner", ADDRESS: "address"}
 """Kind of an item -> the search that finds it."""
 NEXT_LETTERS = ascii_uppercase + digits + " ,.&'-/#("
-"""What may follow the beginning of a name."""
+"""Characters that may follow the beginning of a name."""
 MOST_BEGINNING = 12
-"""Letters of a beginning that still has too many parcels, until it is given up."""
+"""Maximum number of letters in a beginning that is narrowed because it has too many parcels."""
 SHARDED = "sharded"
-"""Outcome of a beginning of names that was asked for by longer ones."""
+"""Outcome of a beginning of names that was replaced by longer ones."""
 
 
 class IasworldArguments(SearchArguments):
-    """Arguments of this platform."""
+    """Arguments of the spider `iasworld`."""
 
     media: YesOrNo = Field(True, description="whether PDFs of tax bills are fetched: yes or no")
 
@@ -47,9 +47,9 @@ class IasworldArguments(SearchArguments):
 class IasworldSpider(SessionSpider):
     """Harvests parcels from Tyler iasWorld Public Access: its search, and all datalets of a parcel.
 
-    Domain: the base_url of the site's entry. Caveats: the site's disclaimer is agreed to only if its entry says who has
-    accepted it; one session asks for one parcel at a time; parcels are not listed, so all=yes is refused. Arguments:
-    see `harvester spiders show iasworld`.
+    Domain: the base_url of the site's entry. Caveats: the site's disclaimer is agreed to only if its entry names the
+    person who accepted it; a session requests one parcel at a time; parcels are not listed, so all=yes is refused.
+    Arguments: see `harvester spiders show iasworld`.
     """
 
     name = "iasworld"
@@ -72,14 +72,14 @@ class IasworldSpider(SessionSpider):
     # The search -------------------------------------------------------------------------------------------------
 
     def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
-        """For the search form: only the newest one may be sent."""
+        """Requests the search form. The site accepts only the newest form of a session."""
         town = jurisdiction.records.parameters.get("sjur")
         of_town = f"&sjur={town}" if town else ""
         page = f"search/commonsearch.aspx?mode={MODES[search.kind]}{of_town}"
         return self.ask(root_of(jurisdiction.records.base_url) + page, self.parse_form, search)
 
     def parse_form(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """Leads to the answer to the form, with all that it holds."""
+        """Fills in the search form with its hidden fields, and yields the request that submits it."""
         wanted = Search(*search)
         asked = _asked(wanted)
         form, names = parse.read_search(response.body, response.url, list(asked))
@@ -89,7 +89,7 @@ class IasworldSpider(SessionSpider):
     def parse_answer(
         self, response: Response, search: list[Any], given: dict[str, str], number: int, first: str
     ) -> Iterator[Any]:
-        """Results, or the only one at once. `number` is the page of the results; `first` the first row of page 1."""
+        """Yields results, or the only parcel. `number`: page of results; `first`: address of page 1's first row."""
         wanted = Search(*search)
         answer = parse.read_answer(response.body, response.url)
         if isinstance(answer, str):
@@ -127,7 +127,7 @@ class IasworldSpider(SessionSpider):
             self.end(response)
 
     def _chosen(self, response: Response, wanted: Search, fits: Sequence[IasWorldRow]) -> Iterator[Any]:
-        """The parcel's own row: of several years, the latest."""
+        """Yields the request for the parcel's own row; the latest when there are several years."""
         numbers = sorted({row.parcel_id for row in fits})
         if len(numbers) > 1:
             yield from self.several(response, wanted, numbers)
@@ -137,19 +137,19 @@ class IasworldSpider(SessionSpider):
     # The parcel -------------------------------------------------------------------------------------------------
 
     def parse_datalet(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """The first datalet of a parcel, which leads to the others."""
+        """Reads the first datalet of a parcel, and yields the request for the next one."""
         first = parse.read_first(response.body, response.url)
         yield from self._next(response, Search(*search), [first.page], first.tabs)
 
     def parse_tab(self, response: Response, search: list[Any], read: list[Any], tabs: list[Any]) -> Iterator[Any]:
-        """Another one. `read` are those before, `tabs` those after."""
+        """Reads a further datalet. `read`: the datalets before it; `tabs`: the tabs after it."""
         datalets = [*msgspec.convert(read, list[ParcelPage]), parse.read_datalet(response.body, response.url)]
         yield from self._next(response, Search(*search), datalets, [Tab(*tab) for tab in tabs])
 
     def _next(
         self, page: Response | Request, wanted: Search, read: Sequence[ParcelPage], tabs: Sequence[Tab]
     ) -> Iterator[Any]:
-        """The next tab, or the records when there is none left."""
+        """Yields the request for the next tab, or the records after the last one."""
         jurisdiction = self.jurisdiction_of(page)
         if any(normalized(datalet.parcel_id) != normalized(wanted.key) for datalet in read):
             if wanted.replays >= MOST_REPLAYS:
@@ -183,7 +183,7 @@ class IasworldSpider(SessionSpider):
 
 
 def _asked(search: Search) -> dict[str, str]:
-    """Words of the parser's FIELDS -> what is written into them."""
+    """Returns the texts for the search form, by the parser's FIELDS."""
     if search.kind != ADDRESS:
         return {search.kind: search.key}
     number, street = number_and_street(search.key)
@@ -191,13 +191,13 @@ def _asked(search: Search) -> dict[str, str]:
 
 
 def _fitting(rows: Sequence[IasWorldRow], parcel_id: str) -> list[IasWorldRow]:
-    """Those of the parcel: written like it, or else but for blanks and dashes."""
+    """Returns the rows of a parcel: with the same number, or else with one that differs in blanks and dashes only."""
     exact = [row for row in rows if row.parcel_id == parcel_id]
     return exact or [row for row in rows if normalized(row.parcel_id) == normalized(parcel_id)]
 
 
 def _narrowed(search: Search) -> Iterator[Found | ItemResult]:
-    """A beginning of names with more parcels than the site shows is asked for by all longer ones."""
+    """Replaces a beginning of names that has more parcels than the site shows by all longer beginnings."""
     if search.kind != OWNER or len(search.key) >= MOST_BEGINNING:
         yield ItemResult(
             search.item, "failed", Outcome.TOO_MANY, f"more are found by {search.key!r} than the site shows"

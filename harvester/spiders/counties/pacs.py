@@ -27,7 +27,7 @@ class PacsSpider(SessionSpider):
     """Harvests parcels of a county on Harris PACS (True Automation): owners, values by year and deeds.
 
     Domain: the base_url of the site's entry. Caveats: a parcel's number is its property id, or its geographic id, which
-    takes a search; estimated taxes are no bills; deeds of Texas have no price; parcels are not listed, so all=yes is
+    takes a search; estimated taxes are not bills; deeds in Texas have no price; parcels are not listed, so all=yes is
     refused. Arguments: see `harvester spiders show pacs`.
     """
 
@@ -47,9 +47,9 @@ class PacsSpider(SessionSpider):
         cls.check_session(jurisdiction)
 
     def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
-        """For the page of the property; or for the search form, which makes the session that of this county.
+        """Requests the property's page directly, or the search form, which switches the session to this county.
 
-        A session of a host of several counties may be that of another one.
+        The form is needed where a host serves several counties: its session may belong to another one.
         """
         is_direct = search.kind == PARCEL and parse.is_property_id(search.key)
         if is_direct and load_sites().of(jurisdiction.records.base_url).name == jurisdiction.id:
@@ -61,9 +61,10 @@ class PacsSpider(SessionSpider):
     def parse_property(
         self, response: Response, search: list[Any], property_id: str, is_found: bool, is_again: bool
     ) -> Iterator[Any]:
-        """The records of a property. Where there is none, the search must say so; `is_found`: it has found it.
+        """Yields the records of a property, or searches for it when the page has none. `is_found`: the search has found
+        it.
 
-        The search form in its place makes a session, in which it is asked for once more.
+        A search form instead of the property starts a session; the page is then requested once more.
         """
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
         page = parse.read_property(response.body, response.url, jurisdiction.source.synonyms)
@@ -106,7 +107,7 @@ class PacsSpider(SessionSpider):
         return self.ask(_page(jurisdiction, ""), self.parse_form, search, is_direct=is_direct)
 
     def parse_form(self, response: Response, search: list[Any], is_direct: bool) -> Iterator[Any]:
-        """Leads to the results; `is_direct`: to the property at once."""
+        """Submits the search; `is_direct`: requests the property's page instead."""
         wanted = Search(*search)
         if is_direct:
             yield self._property(self.jurisdiction_of(response), wanted, wanted.key)
@@ -118,7 +119,7 @@ class PacsSpider(SessionSpider):
     def parse_results(
         self, response: Response, search: list[Any], number: int, first: str, found: int
     ) -> Iterator[Any]:
-        """A page of them. `first`: the first property of page 1; `found`: how many there were on those before."""
+        """Yields a page of results. `first`: first property on page 1; `found`: number of properties on earlier pages."""
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
         results = parse.read_results(response.body, response.url)
         if number > 1 and results.hits and results.hits[0].property_id == first:
@@ -146,7 +147,7 @@ def _page(jurisdiction: Jurisdiction, name: str, **query: str) -> str:
 
 
 def fitting(hits: Sequence[Hit], search: Search) -> list[str]:
-    """Properties of the results. The search looks everywhere: a name may be that of a street."""
+    """Selects the properties that match the search. The site searches all columns: a name may match a street."""
     if search.kind == OWNER:
         found = [hit for hit in hits if normalized(search.key) in normalized(hit.owner)]
     elif search.kind == ADDRESS:
@@ -160,5 +161,5 @@ def fitting(hits: Sequence[Hit], search: Search) -> list[str]:
 
 
 def _plain(number: str) -> str:
-    """The same number is written with and without hyphens and leading zeros."""
+    """Normalises a number: sites write it with and without hyphens and leading zeros."""
     return normalized(number).lstrip("0")

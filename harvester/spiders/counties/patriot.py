@@ -28,8 +28,8 @@ class PatriotSpider(SessionSpider):
     """Harvests parcels of a town on Patriot Properties WebPro: the card with owner, values and the last sale.
 
     Domain: the base_url of the site's entry. Caveats: a parcel's number is its account, as in
-    Summary.asp?AccountNumber=7; one session asks for one parcel at a time. Arguments: see
-    `harvester spiders show patriot`.
+    Summary.asp?AccountNumber=7; a session requests one parcel at a time. Arguments: see `harvester spiders show
+    patriot`.
     """
 
     name = "patriot"
@@ -54,7 +54,7 @@ class PatriotSpider(SessionSpider):
                 yield from super().requests_for(jurisdiction, [item])
 
     def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
-        """Has the session remember what is shown: a parcel, or the results of a search."""
+        """Selects a parcel or a search in the session: the following pages show it."""
         if search.kind == PARCEL:
             page = f"Summary.asp?{urlencode({'AccountNumber': search.key})}"
             request = self.ask(jurisdiction.page(page), self.parse_loaded, search)
@@ -67,12 +67,12 @@ class PatriotSpider(SessionSpider):
     # A parcel ---------------------------------------------------------------------------------------------------
 
     def parse_loaded(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """The session has the parcel now, and its card is that of no other."""
+        """Requests the card: the session now shows this parcel."""
         card = self.jurisdiction_of(response).page("summary-bottom.asp")
         yield self.ask(card, self.parse_card, Search(*search))
 
     def parse_card(self, response: Response, search: list[Any]) -> Iterator[Any]:
-        """The records of a card. One that is empty, or another parcel's, is asked for anew in the same session."""
+        """Yields the records of a card. Requests it again in the same session when it is empty or another parcel's."""
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
         card = parse.read_card(response.body, jurisdiction.source.synonyms)
         is_wanted = card is not None and card.parcel_id.lstrip("0") == wanted.key.lstrip("0")
@@ -89,7 +89,7 @@ class PatriotSpider(SessionSpider):
     # Searches ---------------------------------------------------------------------------------------------------
 
     def parse_results(self, response: Response, search: list[Any], page: int, found: list[list[str]]) -> Iterator[Any]:
-        """A page of the results. `found` are the accounts and addresses of the pages before."""
+        """Yields a page of the results. `found`: accounts and addresses on the pages before."""
         wanted, results = Search(*search), parse.read_results(response.body)
         if found and results.parcels and found[0][0] == results.parcels[0].account:
             raise ParseError("whatever page of the results is asked for, the site gives the first one")
@@ -117,7 +117,7 @@ class PatriotSpider(SessionSpider):
 
 
 def _form(search: Search) -> dict[str, str]:
-    """House number and first word of the street, which it begins with; of a whole town neither."""
+    """Returns the search form's values: house number and first word of the street; both empty for a whole town."""
     number, street = number_and_street(AddressQuery.of(search.key).asked) if search.kind == ADDRESS else ("", "")
     return {
         "SearchStreetNum": number,

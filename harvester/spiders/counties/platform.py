@@ -1,4 +1,4 @@
-"""The base of spiders of property records: a spider a platform, a jurisdiction an entry of the registry of sites."""
+"""The base of spiders of property records: one spider for a platform, one registry entry for a jurisdiction."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,11 +34,11 @@ from harvester.validation import did_you_mean
 NO_RESULTS = "no_results"
 """Outcome of a parcel that the site does not know."""
 UNKNOWN_SITE = "unknown_site"
-"""Outcome of an item whose jurisdiction the registry does not know any more."""
+"""Outcome of an item whose jurisdiction has left the registry."""
 SITE = "site"
-"""In an item's input: the jurisdiction, for those that the spider itself finds."""
+"""Key in an item's input: the jurisdiction, for items that the spider finds itself."""
 AGAIN = timedelta(minutes=1)
-"""After which a parcel is asked for again whose witness was not there, or whose token the site had forgotten."""
+"""Time to wait before a parcel is retried whose control parcel is missing, or whose token the site has forgotten."""
 
 
 class Jurisdiction(NamedTuple):
@@ -49,38 +49,40 @@ class Jurisdiction(NamedTuple):
 
     @property
     def source(self) -> Source:
-        """As its parsers know it."""
+        """The source that the parsers need."""
         field = str(self.records.parameters.get("parcel_id_field", ""))
         return Source(self.id, self.records.fips, field, self.records.platform, tuple(self.records.labels.items()))
 
     @property
     def where(self) -> str:
-        """Which rows of a table that others share are its own, in the table's words; empty: all."""
+        """The condition for its rows in a shared table, in the table's query language; empty: all rows."""
         return str(self.records.parameters.get("where", ""))
 
     def page(self, name: str) -> str:
-        """Address of a page. People copy the address of a site with one of its pages behind it."""
+        """Returns the address of a page. A page's name at the end of the base_url is dropped: people often copy one."""
         parts = urlsplit(self.records.base_url)
         folder = parts.path if parts.path.endswith("/") or "." not in parts.path else parts.path.rpartition("/")[0]
         return urljoin(f"{parts.scheme}://{parts.netloc}", f"{folder.rstrip('/')}/{name}")
 
 
 class PlatformSpider(JobSpider, ABC):
-    """Give `requests_for`, which is handed items of the kind PARCEL, and others that the spider finds.
+    """Base class: implement `requests_for`, for items of the kind PARCEL and for kinds that the spider finds.
 
-    `scrapy crawl <platform> -a site=us-oh-franklin -a parcels=@parcels.csv`: one parcel is one item of the job. What
-    is said of parcels that the site does not know: `missing`.
+    `scrapy crawl <platform> -a site=us-oh-franklin -a parcels=@parcels.csv`: one parcel is one item of the job.
+    `missing` reports parcels that the site does not know.
     """
 
     Arguments: ClassVar[type[SpiderArguments]] = PropertyArguments
     ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL,)
     MAX_ELEMENTS: ClassVar[int] = 20_000
-    """The largest real page that is known has 3,600; readers take up to 50 microseconds each."""
+    """Maximum number of elements: the largest known page has 3,600. Readers take up to 50 microseconds an element."""
     ALL: ClassVar[str] = ""
-    """Kind of the item that stands for all parcels of a jurisdiction; empty where the platform does not list them."""
+    """Kind of the item that stands for all parcels of a jurisdiction; empty if the platform does not list them."""
     MOST_HELD: ClassVar[int] = 16
-    """Requests of a site that a worker holds: so many go out before one that finds out whether the site has changed,
-    and of those that wait for one of its sessions few are held in vain."""
+    """Maximum number of a site's requests that a worker claims.
+
+    No more than these go out before a layout check, and few block a worker while they wait for a session.
+    """
     arguments: PropertyArguments
 
     @classmethod
@@ -96,7 +98,7 @@ class PlatformSpider(JobSpider, ABC):
 
     @classmethod
     def jurisdiction(cls, site: str) -> Jurisdiction:
-        """Raises UsageError when there is none of this name on this platform."""
+        """Returns the jurisdiction of an entry. Raises UsageError when this platform has none with the name."""
         registry = load_sites()
         records = registry.named(site).property
         if records is None:
@@ -120,7 +122,7 @@ class PlatformSpider(JobSpider, ABC):
 
     @abstractmethod
     def requests_for(self, jurisdiction: Jurisdiction, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
-        """As `requests_of`, with the jurisdiction of the items' job."""
+        """Yields the first requests, like `requests_of`, with the jurisdiction of the items' job."""
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
         try:
@@ -134,11 +136,11 @@ class PlatformSpider(JobSpider, ABC):
 
     @classmethod
     def check_jurisdiction(cls, jurisdiction: Jurisdiction) -> None:
-        """Raises UsageError when its entry is not what the platform needs, and NotAccepted when it wants consent."""
+        """Raises UsageError when the entry lacks values for the platform, and NotAccepted when it needs consent."""
 
     @staticmethod
     def check_session(jurisdiction: Jurisdiction) -> None:
-        """Raises UsageError when the host of a platform with sessions has none."""
+        """Raises UsageError when the entry of a host that needs sessions has none."""
         records = jurisdiction.records
         host = load_sites().of(records.base_url)
         if not host.identities.kind:
@@ -149,13 +151,13 @@ class PlatformSpider(JobSpider, ABC):
             )
 
     def jurisdiction_of(self, page: Any) -> Jurisdiction:
-        """That of the job that a page, a request or an item belongs to."""
+        """Returns the jurisdiction of the job that a page, a request or an item belongs to."""
         jurisdiction = self.jurisdiction(self.arguments_of(page).site)
         self.check_jurisdiction(jurisdiction)
         return jurisdiction
 
     async def before(self) -> None:
-        """Raises UsageError when the arguments name no parcel, or one that cannot be meant."""
+        """Raises UsageError when the arguments name no parcel, or a damaged number."""
         if self.only:
             return
         if not self.arguments.says_what:
@@ -181,14 +183,14 @@ class PlatformSpider(JobSpider, ABC):
 
     @classmethod
     def site_of(cls, found: Found) -> str:
-        """Of the host that the jurisdiction's records are fetched from."""
+        """Returns the site that serves the jurisdiction's records; empty when the item names no jurisdiction."""
         registry, site = load_sites(), found.input.get(SITE)
         records = registry.named(site).property if isinstance(site, str) and found.kind != PARCEL else None
         return registry.of(records.base_url).name if records else ""
 
     @classmethod
     def staged_source(cls, key: str) -> Source:
-        """Whose record it is that was staged under this key. Raises ParseError when the registry knows it no more."""
+        """Returns the source of a staged record. Raises ParseError when its jurisdiction has left the registry."""
         try:
             return cls.jurisdiction(key.partition(" ")[0]).source
         except UsageError as error:
@@ -196,17 +198,17 @@ class PlatformSpider(JobSpider, ABC):
 
     @classmethod
     def read_staged(cls, kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-        """Of cards that are read as sections."""
+        """Parses a staged card, for platforms whose cards are read as sections."""
         read = parse_staged(raw, cls.staged_source(key), provenance)
         return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
     @cached_property
     def witnesses(self) -> Witnesses:
-        """Of platforms that show a card for each parcel."""
+        """The layout checks, for platforms that show a card for each parcel."""
         return Witnesses(self.crawler.stats, ControlStore(load_config()))
 
     def witness_gone(self, page: Response | Request, item: str, parcel_id: str) -> ItemResult:
-        """What becomes of a card in doubt when its witness is not there: it is asked for again, with another one."""
+        """Returns the result for a card whose control parcel is missing: it is retried with another one."""
         self.witnesses.forget(page, parcel_id)
         said = f"its page is not as those before, and the parcel {parcel_id}, which was read then, is not there now"
         return ItemResult(item, "waiting", Outcome.LAYOUT_CHANGED, said, datetime.now(UTC) + AGAIN)
@@ -220,10 +222,10 @@ class PlatformSpider(JobSpider, ABC):
         doubt: list[Any] | None,
         ask: Callable[..., Request],
     ) -> Iterator[Any]:
-        """Yields the records of a parcel, unless its page may be another one's or the site has changed its pages.
+        """Yields the records of a parcel, unless the page may be another parcel's or the site's layout has changed.
 
-        `look`: what the page looks like. `ask` makes the request for a control parcel, of the parcel's number and the
-        doubt; its callback hands the doubt on to this method.
+        `look`: the layout of the page. `ask` builds the request for a control parcel from its number and the doubt; the
+        callback passes the doubt on to this method.
         """
         check = self.witnesses.check(page, parcel_id, look, found.records, doubt)
         if check.is_right:
@@ -232,25 +234,25 @@ class PlatformSpider(JobSpider, ABC):
             yield ask(*check.asks)
 
     def stored(self, found: PageRows) -> list[Any]:
-        """What a page yields. Labels that nobody reads are counted."""
+        """Returns the records and rejects of a page. Counts labels that parsers do not read."""
         note_unread_labels(self.crawler.stats, {label: said.times for label, said in found.unread.items()})
         return [*found.records, *found.rejects]
 
     def missing(self, parcels: Iterable[Sequence[str]], jurisdiction: Jurisdiction) -> Iterator[ItemResult]:
-        """Says of each of the parcels (id of its item, and its number) that there is none."""
+        """Yields the result "missing" for each parcel, given as an item's id and a number."""
         for item, parcel_id in parcels:
             hint = "; are leading zeros missing?" if parcel_id.isdecimal() else ""
             yield ItemResult(item, "done", NO_RESULTS, f"{jurisdiction.records.name} has no parcel {parcel_id!r}{hint}")
 
     @errback
     def list_failed(self, failure: Failure) -> Iterator[Any]:
-        """Lists and searches that are not there are no lists without parcels."""
+        """Fails the item of a missing list or search page: that does not mean that it has no parcels."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         if get_policy(verdict.outcome).absent:
             yield self.site_is_gone(failure.request, verdict.reason)  # type: ignore[attr-defined]
 
     def site_is_gone(self, request: Request, reason: str) -> ItemResult:
-        """Says of the item of a request that nothing is known of it."""
+        """Returns the failed result for an item whose site has moved."""
         at = self.jurisdiction_of(request).records.base_url
         said = f"the site is not at {at} any more: {reason}. Look for its new address"
         return ItemResult(self.item_of(request).id, "failed", Outcome.NOT_FOUND, said)

@@ -13,13 +13,13 @@ from harvester.spiders.counties.arguments import PARCEL, PropertyArguments
 from harvester.spiders.counties.platform import PlatformSpider
 
 ADDRESS, OWNER = "address", "owner"
-"""Kinds of items that a search answers: the key is what is looked for."""
+"""Kinds of items that a search answers: the key is the text to search for."""
 MOST_LETTERS = 200
-"""Of what is looked for."""
+"""Maximum number of letters to search for."""
 
 
 class AddressArguments(PropertyArguments):
-    """The parcels of a search are items of the same job."""
+    """Arguments for an address search. The parcels that it finds are items of the same job."""
 
     SEARCHES: ClassVar[tuple[str, ...]] = (ADDRESS,)
     address: str = Field("", description="parcels at this address: house number and street, or a street")
@@ -42,7 +42,7 @@ class AddressArguments(PropertyArguments):
         return [(kind, " ".join(getattr(self, kind).split())) for kind in self.SEARCHES if getattr(self, kind)]
 
     def searches(self) -> Iterator[Found]:
-        """What is looked for."""
+        """Yields the searches as items."""
         yield from (Found(kind, words, depth=0) for kind, words in self._searches)
 
     def identity(self) -> dict[str, Any]:
@@ -50,14 +50,14 @@ class AddressArguments(PropertyArguments):
 
 
 class SearchArguments(AddressArguments):
-    """Of sites that may be searched by owners, too."""
+    """Arguments for sites that search by owner, too."""
 
     SEARCHES = (ADDRESS, OWNER)
     owner: str = Field("", description="parcels whose owner's name begins like this, as the site's search finds them")
 
 
 class SearchingSpider(PlatformSpider):
-    """Of a platform that is searched. The parcels that are found are items of the same job."""
+    """The base of spiders whose platform has a search. The parcels that it finds are items of the same job."""
 
     Arguments = AddressArguments
     ITEM_KINDS: ClassVar[tuple[str, ...]] = (PARCEL, ADDRESS)
@@ -76,13 +76,13 @@ class SearchingSpider(PlatformSpider):
 
 
 def number_and_street(address: str) -> tuple[str, str]:
-    """The house number, empty where there is none, and the street."""
+    """Splits an address into house number, which may be empty, and street."""
     number, _, street = address.partition(" ")
     return (number, street.strip()) if number.isdecimal() and street.strip() else ("", address)
 
 
 def check_search(kind: str, words: str) -> str:
-    """What is looked for, as it is kept. Raises UsageError when nothing can be found by it."""
+    """Returns a search text in the saved form. Raises UsageError when it cannot find anything."""
     words = " ".join(words.split())
     asked = AddressQuery.of(words).asked if kind == ADDRESS else words
     if not any(letter.isalnum() for letter in asked):

@@ -1,4 +1,4 @@
-"""The base of spiders of platforms whose searches lie in a session: all requests of an item are made in the same."""
+"""The base of spiders whose searches need a session: all requests of an item use the same one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -23,26 +23,26 @@ from harvester.spiders.counties.witness import Doubt
 from harvester.spiders.job import errback
 
 MOST_EXPIRED = 3
-"""How often the search of an item begins anew because its session has ended, until the item is tried again later."""
+"""Maximum number of restarts of a search whose session has expired, before the item waits for a retry."""
 MOST_REPLAYS = 1
-"""How often because its session shows another parcel, or none."""
+"""Maximum number of restarts because the session shows another parcel, or none."""
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class Search(NamedTuple):
-    """What is looked for; it goes along, as a list, with each request of its chain."""
+    """A search, carried as a list by all requests of its chain."""
 
     item: str
     kind: str
     key: str
     replays: int = 0
     doubt: Sequence[Any] | None = None
-    """A Doubt, if the parcel is not looked for because of itself."""
+    """The Doubt to resolve, if the search is a layout check."""
     expired: int = 0
 
 
 class SessionSpider(SearchingSpider, ABC):
-    """Give `begin`, and callbacks that take a `search` and say `end` where nothing follows."""
+    """Base class: implement `begin`, and callbacks that take a `search` and call `end` after the last request."""
 
     IN_SESSIONS: ClassVar[bool] = True
 
@@ -52,17 +52,17 @@ class SessionSpider(SearchingSpider, ABC):
 
     @abstractmethod
     def begin(self, jurisdiction: Jurisdiction, search: Search) -> Request:
-        """The first request of a chain."""
+        """Returns the first request of a chain."""
 
     @errback
     def failed(self, failure: Failure) -> Iterator[Any]:
-        """A search whose session has ended begins anew; what a site says with an outcome is told of the item."""
+        """Restarts a search whose session has expired; reports other outcomes as results of the item."""
         request: Request = failure.request  # type: ignore[attr-defined]
         search = Search(*request.cb_kwargs["search"])
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
         try:
             jurisdiction = self.jurisdiction_of(request)
-        except NotAccepted as error:  # since it was asked
+        except NotAccepted as error:  # the disclaimer was accepted when the request was sent
             yield ItemResult(search.item, "skipped", Outcome.POLICY_DENIED, str(error))
             return
         if outcome is Outcome.SESSION_EXPIRED and search.expired < MOST_EXPIRED:
@@ -71,7 +71,7 @@ class SessionSpider(SearchingSpider, ABC):
             yield from self.after(request, search, outcome, jurisdiction)
 
     def after(self, request: Request, search: Search, outcome: Outcome, jurisdiction: Jurisdiction) -> Iterator[Any]:
-        """What follows from an outcome that its policy does not settle."""
+        """Yields the results for an outcome that its policy does not handle."""
         if outcome is Outcome.EMPTY:
             yield from self.nothing(request, search, jurisdiction)
             return
@@ -82,7 +82,7 @@ class SessionSpider(SearchingSpider, ABC):
     def checked_in_session(
         self, page: Response | Request, search: Search, parcel_id: str, look: Signature, found: PageRows
     ) -> Iterator[Any]:
-        """The records of a parcel, if its card is right, and the request that finds out whether it is."""
+        """Yields the records of a parcel if its card is right, and the request for a layout check."""
         check = self.witnesses.check(page, parcel_id, look, found.records, search.doubt)
         if check.is_right:
             yield self.stored(found)
@@ -93,7 +93,7 @@ class SessionSpider(SearchingSpider, ABC):
             self.end(page)
 
     def nothing(self, page: Response | Request, search: Search, jurisdiction: Jurisdiction) -> Iterator[ItemResult]:
-        """Nothing is found by it."""
+        """Yields the result of a search that finds nothing."""
         if search.kind != PARCEL:
             yield ItemResult(search.item, "done", NO_RESULTS, f"no {search.kind} is found by {search.key!r}")
         elif search.doubt and Doubt(*search.doubt).shown:
@@ -103,19 +103,19 @@ class SessionSpider(SearchingSpider, ABC):
         self.end(page)
 
     def several(self, page: Response, search: Search, numbers: Sequence[str]) -> Iterator[ItemResult]:
-        """A number means several parcels."""
+        """Fails an item whose number matches several parcels."""
         said = f"{len(numbers)} parcels are written so but for blanks and dashes: {', '.join(numbers)}; name one"
         yield ItemResult(search.item, "failed", Outcome.TOO_MANY, said)
         self.end(page)
 
     def end(self, page: Response | Request) -> None:
-        """The session is free for another parcel."""
+        """Releases the session for another parcel."""
         request = page.request if isinstance(page, Response) else page
         assert request
         end_chain(self.crawler, request)
 
     def ask(self, url: str, callback: Any, search: Search, **arguments: Any) -> Request:
-        """A request of the chain."""
+        """Returns a request of the chain."""
         return Request(
             url,
             callback,
@@ -126,5 +126,5 @@ class SessionSpider(SearchingSpider, ABC):
         )
 
     def post(self, url: str, body: str, callback: Any, search: Search, **arguments: Any) -> Request:
-        """Likewise, of a form."""
+        """Returns a request of the chain that submits a form."""
         return self.ask(url, callback, search, **arguments).replace(method="POST", body=body, headers=_FORM)

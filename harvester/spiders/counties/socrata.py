@@ -18,13 +18,13 @@ from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.table import TableSpider
 
 MOST_ROWS = 50_000
-"""That one answer of the API, version 2.0, has."""
+"""Maximum number of rows in a response of the API, version 2.0."""
 _FIELDS, _TYPES = b"X-Soda2-Fields", b"X-Soda2-Types"
 _dataset_in = re.compile(r"/([a-z0-9]{4}-[a-z0-9]{4})(?:[./?]|$)").search
 
 
 class Dataset(NamedTuple):
-    """What a dataset says of itself."""
+    """The description of a dataset."""
 
     columns: tuple[CountyColumn, ...]
 
@@ -32,8 +32,8 @@ class Dataset(NamedTuple):
 class SocrataSpider(TableSpider):
     """Harvests parcels from a dataset of a Socrata portal (.../resource/abcd-1234.json).
 
-    Domain: the base_url of the site's entry. Caveats: a dataset of each year has an address of its own; rows that share
-    a parcel's number and a year are one assessment. Arguments: see `harvester spiders show socrata`.
+    Domain: the base_url of the site's entry. Caveats: each year's dataset has its own address; rows that share a
+    parcel's number and a year are one assessment. Arguments: see `harvester spiders show socrata`.
     """
 
     name = "socrata"
@@ -69,7 +69,7 @@ class SocrataSpider(TableSpider):
         return self._rows(jurisdiction, self.parse_count, asked)
 
     def parse_count(self, response: Response) -> Iterator[Any]:
-        """Leads to the first page."""
+        """Yields the first page."""
         yield self.first_page(response, parse.parse_count(response.body), MOST_ROWS)
 
     def page_request(self, jurisdiction: Jurisdiction, page: Mapping[str, Any]) -> Request:
@@ -92,7 +92,7 @@ def _where(jurisdiction: Jurisdiction) -> dict[str, str]:
 
 
 def _parts(jurisdiction: Jurisdiction) -> tuple[str, str]:
-    """Origin and id of the dataset, of any address that it has. Raises UsageError."""
+    """Returns the portal's origin and the dataset's id, from any address of the dataset. Raises UsageError."""
     url = urlsplit(jurisdiction.records.base_url)
     found = _dataset_in(url.path)
     if not found:

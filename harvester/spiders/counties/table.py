@@ -1,4 +1,4 @@
-"""The base of spiders of platforms that publish a table of all parcels, which can be asked for page by page."""
+"""The base of spiders of platforms that publish a table of all parcels with pagination."""
 
 from abc import abstractmethod
 from collections import defaultdict
@@ -27,7 +27,7 @@ from harvester.spiders.job import errback
 from harvester.spiders.labels import note_new_labels
 
 TABLE, PAGE = "table", "page"
-"""Kinds of items: all rows of a table, and a part of them by its place."""
+"""Kinds of items: all rows of a table, and a page of rows."""
 
 
 class TableArguments(PropertyArguments):
@@ -37,10 +37,10 @@ class TableArguments(PropertyArguments):
 
 
 class TableSpider(PlatformSpider):
-    """A platform says how its tables are described, counted, read by place, and searched by parcels' numbers.
+    """Base class: a platform implements the requests for a table's description, count, pages, and parcels by number.
 
-    With all=yes the job begins with one item, the table; it leads to pages, each an item of its own, so that a crawl
-    that is killed goes on with the pages that are left.
+    With all=yes the job begins with one item, the table; it leads to pages, which are items, too. So a crawl that is
+    killed continues with the remaining pages.
     """
 
     Arguments = TableArguments
@@ -51,36 +51,36 @@ class TableSpider(PlatformSpider):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._described: dict[str, Any] = {}
-        """Jurisdiction -> what its table says of itself, as far as this process has asked."""
+        """Jurisdiction -> the table's description, once this process has requested it."""
         self._tables: defaultdict[str, KnownTable] = defaultdict(KnownTable)
-        """Job -> what its table looked like."""
+        """Job -> the columns and records that its table had before."""
 
     @abstractmethod
     def table_url(self, jurisdiction: Jurisdiction) -> str:
-        """Where the table says what it is."""
+        """Returns the address of the table's description."""
 
     @abstractmethod
     def parse_description(self, body: bytes) -> Any:
-        """What it says, with its `columns`. Raises ParseError."""
+        """Parses the description, with its `columns`. Raises ParseError."""
 
     @abstractmethod
     def begin(self, jurisdiction: Jurisdiction, described: Any) -> Request:
-        """What leads to the pages of a table: how many rows there are, or which."""
+        """Returns the request that leads to a table's pages: for the count of rows, or for their ids."""
 
     @abstractmethod
     def page_request(self, jurisdiction: Jurisdiction, page: Mapping[str, Any]) -> Request:
-        """For the rows of a page, an item's input, with the callback `parse_page`."""
+        """Returns the request for a page of rows, with the callback `parse_page`. `page` is the item's input."""
 
     @abstractmethod
     def parcels_request(self, jurisdiction: Jurisdiction, condition: str, **arguments: Any) -> Request:
-        """For the rows that meet the condition, with the callback `parse_parcels`, which is given the arguments."""
+        """Returns the request for rows that meet a condition. `arguments` go to the callback `parse_parcels`."""
 
     @abstractmethod
     def read_page(self, response: Response, jurisdiction: Jurisdiction) -> PageRows:
-        """The records of a page of rows. Raises ParseError."""
+        """Parses a page of rows. Raises ParseError."""
 
     def ask(self, url: str, callback: Callable[..., Any], **arguments: Any) -> Request:
-        """A request for JSON."""
+        """Returns a request for JSON."""
         return Request(url, callback, cb_kwargs=arguments, meta={EXPECTS: "json"}, dont_filter=True)
 
     # Items ------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class TableSpider(PlatformSpider):
             yield from self._ask_for(jurisdiction, [[item.id, item.key] for item in items])
 
     def parse_table(self, response: Response) -> Iterator[Any]:
-        """Leads to its pages. Raises ParseError when it has no column of the parcel's number."""
+        """Yields the request that leads to the pages. Raises ParseError when no column holds the parcel's number."""
         jurisdiction = self.jurisdiction_of(response)
         described = self.parse_description(response.body)
         Layout(described.columns, jurisdiction.source)
@@ -103,7 +103,7 @@ class TableSpider(PlatformSpider):
     def parse_table_of_parcels(
         self, response: Response, parcels: Parcels, padded: bool, alone: bool = False
     ) -> Iterator[Any]:
-        """Leads to the rows of parcels. Raises ParseError, likewise."""
+        """Yields the requests for parcels. Raises ParseError when no column holds the parcel's number."""
         jurisdiction = self.jurisdiction_of(response)
         described = self.parse_description(response.body)
         Layout(described.columns, jurisdiction.source)
@@ -115,7 +115,7 @@ class TableSpider(PlatformSpider):
 
     @errback
     def table_failed(self, failure: Failure) -> Iterator[Any]:
-        """A table that is not there is no parcel that is not there."""
+        """Fails the items of a missing table: that does not mean that the parcels are missing."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         if get_policy(verdict.outcome).absent:
             request: Request = failure.request  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ class TableSpider(PlatformSpider):
     # All rows ---------------------------------------------------------------------------------------------------
 
     def first_page(self, response: Response, total: int, rows: int, **more: Any) -> Found:
-        """The page that leads to the others, of a table with so many rows. Raises PageFailed when it has none."""
+        """Returns the first page of a table with `total` rows; it leads to the others. Raises PageFailed for no rows."""
         jurisdiction = self.jurisdiction_of(response)
         if not total:
             allowed = " that `where` of its entry allows" if jurisdiction.where else ""
@@ -135,7 +135,7 @@ class TableSpider(PlatformSpider):
         return self._page(jurisdiction, 0, rows, total=total, **more)
 
     def rows_of(self, response: Response, jurisdiction: Jurisdiction) -> PageRows:
-        """What a page holds. Raises ParseError when it is none, or the table is not as it was on other pages."""
+        """Parses and checks a page. Raises ParseError for a bad page, or when the table differs from other pages."""
         read = self.read_page(response, jurisdiction)
         table = self._tables[str(response.meta[JOB])]
         note_new_labels(self.crawler.stats, table.check(read.columns))
@@ -144,9 +144,9 @@ class TableSpider(PlatformSpider):
         return read
 
     def parse_page(self, response: Response, page: dict[str, Any]) -> Iterator[Any]:
-        """The records of a page, and what it leads to: the first one to all others, each to what it lacks.
+        """Yields the records of a page, all other pages if it is the first one, and the rest of an incomplete page.
 
-        A server may give fewer rows than it was asked for, and a table may grow or shrink meanwhile.
+        A server may return fewer rows than requested, and a table may grow or shrink during a crawl.
         """
         jurisdiction = self.jurisdiction_of(response)
         read = self.rows_of(response, jurisdiction)
@@ -171,7 +171,7 @@ class TableSpider(PlatformSpider):
         return Found(PAGE, f"{offset}+{rows}", {SITE: jurisdiction.id, "offset": offset, "rows": rows, **more})
 
     def records_of(self, read: PageRows) -> Iterator[Any]:
-        """What is stored of a page. Rows without a parcel's number - streets, water - are counted."""
+        """Yields the records to store, and counts rows without a parcel's number, such as streets and water."""
         if read.without_id:
             self.crawler.stats.inc_value("harvester/counties/rows_without_parcel_id", read.without_id)
         yield self.stored(read)
@@ -179,10 +179,10 @@ class TableSpider(PlatformSpider):
     # Parcels that were named ------------------------------------------------------------------------------------
 
     def parse_parcels(self, response: Response, parcels: Parcels, padded: bool, alone: bool = False) -> Iterator[Any]:
-        """The records of parcels that were asked for together.
+        """Yields the records of parcels that share a request.
 
-        Each alone, if they have more rows than fit; those that are not there once more, since their numbers may be
-        written with blanks around them.
+        Requests each parcel separately if there are more rows than fit. Requests missing parcels once more: their
+        numbers may be written with blanks around them.
         """
         jurisdiction = self.jurisdiction_of(response)
         read = self.rows_of(response, jurisdiction)
@@ -204,8 +204,9 @@ class TableSpider(PlatformSpider):
 
     @errback
     def parcels_failed(self, failure: Failure) -> Iterator[Any]:
-        """What the server cannot read may be a column that is gone, so the table is asked what it is once more. If it
-        is one of the numbers, that spoils no other: each is asked for alone.
+        """Requests the description again after a query that the server rejects: a column may have been removed.
+
+        If instead a number is to blame, the other parcels must not suffer: each is requested separately.
         """
         request: Request = failure.request  # type: ignore[attr-defined]
         asked, is_invalid = request.cb_kwargs, verdict_of(failure.value).outcome is Outcome.INVALID  # type: ignore[arg-type]
@@ -217,7 +218,7 @@ class TableSpider(PlatformSpider):
             yield from self._narrowed(self._ask_for(jurisdiction, [parcel], padded=padded, alone=True), [parcel])
 
     def _narrowed(self, outputs: Iterator[Request | ItemResult], parcels: Parcels) -> Iterator[Request | ItemResult]:
-        """Requests that belong to these parcels alone."""
+        """Restricts requests to these parcels."""
         for output in outputs:
             if isinstance(output, Request):
                 output.meta[ITEMS_OF] = [item for item, _ in parcels]
@@ -226,7 +227,7 @@ class TableSpider(PlatformSpider):
     def _ask_for(
         self, jurisdiction: Jurisdiction, parcels: Parcels, *, padded: bool = False, alone: bool = False
     ) -> Iterator[Request | ItemResult]:
-        """For the rows of these parcels; before, when this process does not know it yet, for what the table says."""
+        """Yields the request for the rows of parcels, or for the description when this process does not have it yet."""
         described = self._described.get(jurisdiction.id)
         if described is None:
             yield self._describe(jurisdiction, parcels, padded)
@@ -239,7 +240,7 @@ class TableSpider(PlatformSpider):
             yield request.replace(errback=self.parcels_failed)
 
     def _describe(self, jurisdiction: Jurisdiction, parcels: Parcels, padded: bool, *, alone: bool = False) -> Request:
-        """For what the table says of itself, before these parcels are asked for."""
+        """Requests the table's description before these parcels."""
         arguments = {"parcels": parcels, "padded": padded, "alone": alone}
         return self.ask(self.table_url(jurisdiction), self.parse_table_of_parcels, **arguments).replace(
             errback=self.table_failed

@@ -29,11 +29,11 @@ LETTER, STREET = "letter", "street"
 """Kinds of items: streets that begin with a letter or a digit, and parcels of a street."""
 LETTERS = "123456789" + string.ascii_uppercase
 NO_STREET = "(no street)"
-"""Key of the entry without a name, under which a town may list parcels that are at no street."""
+"""Key of the item for the street without a name: a town may list parcels without a street there."""
 NO_SUCH_PARCEL = "no-such-parcel"
-"""The rule that knows the page that is shown in place of a card."""
+"""The outcome rule for the page that replaces a missing card."""
 MOST_SUGGESTED = 3
-"""Addresses that are told of, when none is the one that was asked for."""
+"""Maximum number of similar addresses in the message when no address matches."""
 _SEARCHES: Mapping[str, tuple[str, str]] = {
     ADDRESS: ("GetDataAddress", "i_address"),
     OWNER: ("GetData2", "i_owner"),
@@ -44,7 +44,7 @@ class VgsiSpider(SearchingSpider):
     """Harvests parcels of a town or a county at gis.vgsi.com: cards with values by year, sales, buildings and land.
 
     Domain: the base_url of the site's entry. Caveats: a parcel's number is its PID, as in Parcel.aspx?pid=975, and
-    neither its account nor its map and lot; all=yes finds the parcels that the lists of streets name. Arguments: see
+    neither its account nor its map and lot; all=yes finds the parcels on the lists of streets. Arguments: see
     `harvester spiders show vgsi`.
     """
 
@@ -89,7 +89,7 @@ class VgsiSpider(SearchingSpider):
     # A parcel ---------------------------------------------------------------------------------------------------
 
     def parse_parcel(self, response: Response, pid: str, doubt: list[Any] | None = None) -> Iterator[Any]:
-        """The records of a card. Raises ParseError when it is none, or another parcel's, or the site has changed."""
+        """Yields the records of a card. Raises ParseError for a bad card, another parcel's, or a changed layout."""
         card, jurisdiction = parse.parse_card(response.body), self.jurisdiction_of(response)
         read = records_of(card, jurisdiction.source, self.provenance(response))
         (shown,) = read.parcel_ids
@@ -105,7 +105,7 @@ class VgsiSpider(SearchingSpider):
 
     @errback
     def parcel_failed(self, failure: Failure) -> Iterator[Any]:
-        """A page that says that there is no such parcel is an answer; a page that is not there says nothing of it."""
+        """Reports a parcel as missing when the page says so; a missing page only means that the site has moved."""
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         request: Request = failure.request  # type: ignore[attr-defined]
         ((item, _),) = request.meta[ITEMS]
@@ -120,7 +120,7 @@ class VgsiSpider(SearchingSpider):
     # All parcels ------------------------------------------------------------------------------------------------
 
     def parse_letter(self, response: Response) -> Iterator[Any]:
-        """The streets that begin with it."""
+        """Yields the streets that begin with a letter."""
         streets = parse.parse_streets(response.body)
         if not streets:
             raise PageFailed(Outcome.EMPTY, "no street begins with it")
@@ -129,7 +129,7 @@ class VgsiSpider(SearchingSpider):
             yield Found(STREET, name.strip() or NO_STREET, {SITE: site, "name": name})
 
     def parse_street(self, response: Response) -> Iterator[Any]:
-        """The parcels that are at it."""
+        """Yields the parcels of a street."""
         pids = parse.parse_street(response.body)
         if not pids:
             raise PageFailed(Outcome.EMPTY, "no parcel is listed at this street")
@@ -143,7 +143,7 @@ class VgsiSpider(SearchingSpider):
     # Searches ---------------------------------------------------------------------------------------------------
 
     def parse_search(self, response: Response, kind: str, words: str) -> Iterator[Any]:
-        """The parcels that were looked for. Of an owner, all that the site gives; of an address, those that are it."""
+        """Yields the parcels found: for an owner all results, for an address only the exact matches."""
         found = parse.parse_suggestions(response.body)
         kept = [True] * len(found)
         if kind == ADDRESS:

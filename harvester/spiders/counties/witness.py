@@ -1,4 +1,4 @@
-"""Cards that look otherwise than those before are not stored until another one, which is known, was asked for again."""
+"""Layout checks: a card with a new layout is stored only after a known control parcel was requested again."""
 
 import logging
 from collections import defaultdict
@@ -21,47 +21,47 @@ from harvester.spiders.labels import note_new_labels
 logger = logging.getLogger(__name__)
 
 FIRST = 100
-"""Priority of what finds out whether the site has changed: it goes before cards that would be in doubt, too."""
+"""Priority of layout checks: they go before cards that may have the changed layout, too."""
 CONTROLS_ASKED = "harvester/counties/control_parcels"
-"""Stat: how often a control parcel was asked for."""
+"""Stat: number of requests for control parcels."""
 STORED_IN_DOUBT = "harvester/counties/stored_in_doubt"
-"""Stat, which the monitors read: parcels that were stored since control parcels were as before, when they were not."""
+"""Stat: parcels stored between the last good check of control parcels and a failed one. The monitors read it."""
 
 
 class Doubt(NamedTuple):
-    """It goes along, as a list, with the requests that find out whether a card is of the site's layout."""
+    """The state of a layout check; carried, as a list, by the requests of the check."""
 
     parcel_id: str
-    """Whose card it is; empty: none is in doubt, and a control parcel is asked for by turns."""
+    """Number of the parcel whose card waits for the check; empty in a routine check, which takes turns."""
     look: Sequence[str]
-    """What it looked like."""
+    """The layout of the card that waits."""
     shown: Sequence[str] = ()
-    """What the control parcel looked like, as long as it was not asked for again."""
+    """The expected layout of the control parcel; empty after the check."""
     digests: Mapping[str, str] = {}
-    """Of what it said."""
+    """Digests of the expected facts of the control parcel."""
     asked: tuple[str, int] | Sequence[Any] = ("", 0)
-    """Which process asked for it, and how many pages that had stored."""
+    """The process that requested the control parcel, and the number of pages it had stored."""
     differs: Mapping[str, str] = {}
-    """Field -> what was said of other control parcels that were not as before."""
+    """Field -> message about its change, in the control parcels checked so far."""
     seen: Sequence[str] = ()
-    """These."""
+    """Control parcels checked so far."""
     is_old: bool = False
-    """True if it was stored days ago."""
+    """True if the control parcel was stored days ago."""
     strange: str = ""
-    """Why a control parcel is asked for."""
+    """The reason for a check of facts; empty in a check of the layout."""
 
 
 class ControlCheck(NamedTuple):
-    """What is to be done with a card."""
+    """A decision about a card."""
 
     is_right: bool = False
     """True if its records are to be stored."""
     asks: tuple[str, list[Any]] | None = None
-    """The parcel whose card is to be asked for now, and the doubt that goes along."""
+    """The parcel to request next, and the doubt to pass on."""
 
 
 class ControlParcelStore(Protocol):
-    """Where control parcels are kept for other processes."""
+    """A store of control parcels, shared by processes."""
 
     def load(self, jurisdiction: str) -> list[KnownCard]: ...
 
@@ -69,13 +69,13 @@ class ControlParcelStore(Protocol):
 
 
 class Witnesses:
-    """Those of all jobs of a process."""
+    """The layout checks of all jobs in a process."""
 
     def __init__(self, stats: StatsCollector, kept: ControlParcelStore | None = None) -> None:
         self._stats = stats
         self._kept = kept
         self._gone: set[str] = set()
-        """Parcels that were control parcels and are not there any more."""
+        """Former control parcels that are now missing."""
         self._pages: defaultdict[str, Pages] = defaultdict(Pages)
         self._name = uuid4().hex[:8]
 
@@ -87,10 +87,10 @@ class Witnesses:
         records: Sequence[CountyRecord],
         doubt: Sequence[Any] | None,
     ) -> ControlCheck:
-        """Tells whether the card of a parcel is to be stored, and what is to be asked for.
+        """Decides whether the card of a parcel is stored, and which parcel is requested next.
 
-        A card that is strange is in doubt: a control parcel is asked for; if that is as before, the card is asked for
-        once more, and stored. Raises ParseError when control parcels are not as before.
+        A strange card waits while a control parcel is requested. If that one is unchanged, the card is requested once
+        more and stored. Raises ParseError when the control parcels have changed.
         """
         jurisdiction = records[0].jurisdiction if records else ""
         pages, of = self._pages_of(str(page.meta[JOB]), jurisdiction), Doubt(*doubt) if doubt else None
@@ -100,7 +100,7 @@ class Witnesses:
             self._keep(pages, jurisdiction)
             return check
         if of and difference(of.look, look):
-            of = None  # it has changed since, and is in doubt again
+            of = None  # the card has changed again, and needs another check
         if of is None:
             if pages.is_strange(look):
                 if pages.changed and parcel_id != pages.witness:
@@ -120,12 +120,12 @@ class Witnesses:
         return ControlCheck(is_right=True)
 
     def forget(self, page: Request | Response, parcel_id: str) -> None:
-        """A witness is not there any more: the pages of the job are learnt anew."""
+        """Drops a missing control parcel: the job learns its layouts again."""
         self._gone.add(parcel_id)
         self._pages.pop(str(page.meta[JOB]), None)
 
     def _pages_of(self, job: str, jurisdiction: str) -> Pages:
-        """With the control parcels that another process has left."""
+        """Returns the layouts of a job, with the control parcels that another process has stored."""
         if job not in self._pages and self._kept and jurisdiction:
             known = [each for each in self._kept.load(jurisdiction) if each.parcel_id not in self._gone]
             self._pages[job].controls = Controls.begun_with(known)
@@ -179,7 +179,7 @@ class Witnesses:
         )
 
     def _with_list(self, pages: Pages, said: str) -> str:
-        """With the parcels that were stored since control parcels were as before; people hear of these."""
+        """Adds the parcels stored since the last good check to a message, and to the stat that the monitors read."""
         if not (parcels := pages.controls.unproven):
             return said
         listed = self._stats.get_value(STORED_IN_DOUBT, [])
