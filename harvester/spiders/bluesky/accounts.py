@@ -1,4 +1,4 @@
-"""From seeds to accounts: handles are resolved, profiles are read, and people who say no are left out."""
+"""From seeds to accounts: resolves handles, reads profiles, and skips people who opt out."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,18 +26,18 @@ from harvester.spiders.job import errback
 PROFILE_COLLECTED = "profile_collected"
 
 BLOCKS = "api-blocks-account"
-"""The rule that tells of a block between the account asked for and the one that asks."""
+"""The outcome rule for a block between the requested account and the signed-in one."""
 COUNTS = {"followers": "followers_count", "follows": "follows_count", "feed": "posts_count"}
-"""List -> the field of a profile that says how many it has."""
+"""List -> the field of a profile with the list's length."""
 
 
 class Accounts(Authors):
-    """Asks for seeds and profiles, and reads them."""
+    """Requests seeds and profiles, and reads the responses."""
 
     # Seeds ------------------------------------------------------------------------------------------------
 
     def seed_requests(self, asked_for: BlueskyArguments, seeds: Sequence[JobItem]) -> Iterator[Request]:
-        """Requests that find out whose handles they are."""
+        """Yields the requests that resolve handles to accounts."""
         items = {item.key: item.id for item in seeds}
         yield self._profiles(asked_for, list(items), self.read_seeds, seeds=items)
 
@@ -46,7 +46,7 @@ class Accounts(Authors):
         return self.call(asked_for, "app.bsky.actor.getProfiles", parameters, callback, **more)
 
     def read_seeds(self, response: Response, seeds: dict[str, str]) -> Iterator[Any]:
-        """`seeds`: handle -> id of its item."""
+        """Yields the seeds' accounts. `seeds`: handle -> id of the item."""
         asked_for = self.arguments_of(response)
         profiles = parse.parse_profiles(response.body, self.provenance(response)).records
         found = {profile.handle.lower(): profile.did for profile in profiles if isinstance(profile, Profile)}
@@ -66,12 +66,12 @@ class Accounts(Authors):
                 )
 
     def read_seed(self, response: Response, handle: str, item: str) -> Iterator[Any]:
-        """The profile of a handle that was asked for alone."""
+        """Yields the account of a handle that was requested separately."""
         yield from account_of_seed(item, parse.parse_profile(response.body, self.provenance(response)))
 
     @errback
     def seed_failed(self, failure: Failure) -> Iterator[Any]:
-        """A handle that names nobody."""
+        """Fails the item of a handle that belongs to no account."""
         request, verdict = failed(failure)
         if is_absent(verdict):
             handle = request.cb_kwargs["handle"]
@@ -82,12 +82,12 @@ class Accounts(Authors):
     # Profiles ---------------------------------------------------------------------------------------------
 
     def account_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
-        """Requests for the profiles of accounts."""
+        """Yields requests for the profiles of accounts."""
         accounts = accounts_of(items)
         yield self._profiles(asked_for, list(accounts), self.read_profiles, accounts=accounts)
 
     def read_profiles(self, response: Response, accounts: dict[str, Account]) -> Iterator[Any]:
-        """Of those that are absent each is asked for alone, to learn why."""
+        """Reads profiles. Requests each absent account separately, to learn why it is absent."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_profiles(response.body, self.provenance(response))
         yield from self.read_found(asked_for, accounts, parsed)
@@ -97,7 +97,7 @@ class Accounts(Authors):
                 yield self.profile_request(asked_for, account)
 
     def profile_request(self, asked_for: BlueskyArguments, account: Account) -> Request:
-        """Returns the request for the profile of one account."""
+        """Returns the request for the profile of a single account."""
         return self.call(
             asked_for,
             "app.bsky.actor.getProfile",
@@ -109,20 +109,20 @@ class Accounts(Authors):
         )
 
     def read_profile(self, response: Response, account: Account) -> Iterator[Any]:
-        """One profile. Raises ParseError when it is another account's."""
+        """Reads a single profile. Raises ParseError when it is another account's."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_profile(response.body, self.provenance(response))
         yield from self.read_found(asked_for, {account["did"]: account}, of_account(account["did"], parsed))
 
     @errback
     def profile_failed(self, failure: Failure) -> Iterator[Any]:
-        """An account that is gone: suspended, deactivated, deleted or unknown."""
+        """Fails the item of a missing account: suspended, deactivated, deleted or unknown."""
         request, verdict = failed(failure)
         if is_absent(verdict):
             yield absent(request.cb_kwargs["account"]["id"], verdict)
 
     def read_found(self, asked_for: BlueskyArguments, accounts: Mapping[str, Account], parsed: Parsed) -> Iterator[Any]:
-        """What follows from profiles: the accounts' declarations, or their lists."""
+        """Yields the next requests after profiles: for the accounts' declarations, or for their lists."""
         for reject in parsed.rejects:
             yield reject
             if reject.key in accounts:
@@ -133,7 +133,7 @@ class Accounts(Authors):
             counts = {name: getattr(profile, field) for name, field in COUNTS.items()}
             account = {**accounts[profile.did], "handle": profile.handle, "counts": counts}
             if profile.opt_outs and asked_for.honour_opt_outs:
-                yield profile  # of which a stub is kept
+                yield profile  # the consent pipeline stores only a stub
                 reason = f"opt_out: {', '.join(profile.opt_outs)}"
                 yield ItemResult(account["id"], "skipped", Outcome.POLICY_DENIED, reason)
             elif "intents" in account:
@@ -160,11 +160,11 @@ class Accounts(Authors):
 
     @abstractmethod
     def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
-        """Requests for the first pages of an account's lists."""
+        """Yields requests for the first pages of an account's lists."""
 
 
 def accounts_of(items: Sequence[JobItem]) -> dict[str, Account]:
-    """By DID."""
+    """Returns the accounts of items, by DID."""
     now, accounts = datetime.now(UTC), {}
     for item in items:
         since = since_of(item, now)
@@ -178,12 +178,12 @@ def accounts_of(items: Sequence[JobItem]) -> dict[str, Account]:
 
 
 def is_absent(verdict: Verdict) -> bool:
-    """Whether it says that there is no such thing (any more)."""
+    """Returns True if the verdict says that the thing does not exist, or no longer."""
     return get_policy(verdict.outcome).absent
 
 
 def account_of_seed(item: str, parsed: Parsed) -> Iterator[Found | Reject | ItemResult]:
-    """Whose handle a seed is, by the profile that was asked for by it."""
+    """Yields the account that a handle's profile belongs to."""
     yield from (Found(ACCOUNT, profile.key, depth=0) for profile in parsed.records)
     for reject in parsed.rejects:
         yield reject
@@ -191,7 +191,7 @@ def account_of_seed(item: str, parsed: Parsed) -> Iterator[Found | Reject | Item
 
 
 def of_account(did: str, parsed: Parsed) -> Parsed:
-    """What was asked for of this account alone. Raises ParseError when it is of another one."""
+    """Checks that a response is about the requested account. Raises ParseError for another one."""
     keys = [record.key for record in parsed.records] + [reject.key for reject in parsed.rejects]
     if others := {*keys} - {"", did}:
         raise ParseError(f"the profile of {did} was asked for, and the answer is that of {others.pop()}")
@@ -199,22 +199,22 @@ def of_account(did: str, parsed: Parsed) -> Parsed:
 
 
 def rejected(item: str, reject: Reject) -> ItemResult:
-    """The item of something that came and cannot be kept."""
+    """Returns the result for an item whose record was rejected."""
     return ItemResult(item, "failed", Outcome.INVALID, f"rejected: {reject.reason}")
 
 
 def absent(item: str, verdict: Verdict) -> ItemResult:
-    """The item of something that is not there, or not for us."""
+    """Returns the result for an item that is missing or hidden from the signed-in account."""
     if verdict.rule == BLOCKS:
         return blocked(item, verdict.reason)
     return ItemResult(item, "failed", verdict.outcome, f"{verdict.outcome}: {verdict.reason}")
 
 
 def blocked(item: str, reason: str) -> ItemResult:
-    """The item of an account that does not want to be read by the one that asks, or the other way round."""
+    """Returns the result for an account that blocks the signed-in one, or is blocked by it."""
     return ItemResult(item, "skipped", Outcome.POLICY_DENIED, f"block: {reason}")
 
 
 def was_absent(item: Item) -> bool:
-    """Whether it ended as `absent` says: not one of its lists is missing, but the thing itself."""
+    """Returns True if the item itself is missing, not just a list: if it ended with a result from `absent`."""
     return get_policy(item.outcome).absent and item.reason.startswith(f"{item.outcome}: ")

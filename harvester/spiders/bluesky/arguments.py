@@ -1,4 +1,4 @@
-"""What can be asked of the spider `bluesky`."""
+"""The arguments of the spider `bluesky`."""
 
 import re
 from datetime import UTC, date, datetime, time
@@ -144,11 +144,11 @@ class BlueskyArguments(SpiderArguments):
         return self
 
     def read_seeds(self) -> Seeds:
-        """The seeds, to be iterated."""
+        """Returns the seeds, to be iterated."""
         return self._seeds
 
     def identity(self) -> dict[str, Any]:
-        """What tells one harvest from another: not the way to it; and the seeds' digest for a file's name."""
+        """Returns the values that identify a harvest: a digest of the seeds, and no settings for the route."""
         way = {"via", "web", "recheck", "looks_a_day", "harvest_unknown", "ask_authors"}
         told = self.model_dump(mode="json", exclude=way)
         unusual = {"recheck": bool(self.recheck), "harvest_unknown": self.harvest_unknown}
@@ -157,20 +157,20 @@ class BlueskyArguments(SpiderArguments):
 
     @property
     def needs_server(self) -> bool:
-        """Whether posts are read from the servers of accounts."""
+        """True if posts are read from the servers of accounts."""
         return self.history != "appview" and "posts" in self.collect
 
     @property
     def asks_authors(self) -> bool:
-        """Whether authors are asked of whom only words in the posts of others are kept."""
+        """True if the declarations of authors are requested who appear only in others' posts."""
         return self.honour_opt_outs and self.ask_authors
 
     def from_then_on(self, since: datetime | None) -> Self:
-        """The same, of posts from then on; None: of those that are asked for."""
+        """Returns a copy for posts since a time. Returns the arguments unchanged if they begin later, or for None."""
         if since is None or (self.since and self.since >= since):
             return self
         return self.model_copy(update={"since": since})
 
     def kept(self) -> dict[str, Any]:
-        """Not the seeds: they are items of the job, and may come from a file that other machines do not have."""
+        """Leaves out the seeds: they are items of the job, and may come from a file that other machines do not have."""
         return self.model_dump(mode="json", exclude={"seeds"})

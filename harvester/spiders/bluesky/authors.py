@@ -1,7 +1,7 @@
-"""Asks those what they declare who are not harvested themselves, and whose words stand in replies and quotes.
+"""Requests the declarations of authors who are quoted or reply, but are not harvested themselves.
 
-They may be beyond `max_accounts` or `depth`, or have met nobody but a thread. They are items of their own, for which
-nothing else is asked.
+They may lie beyond `max_accounts` or `depth`, or appear only in a thread. They are items of their own kind; nothing
+else is requested for them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,18 +21,18 @@ from harvester.spiders.bluesky.declarations import Account, Declarations
 from harvester.spiders.bluesky.requests import AUTHOR
 
 ASKED = "asked"
-"""Stage of an author who has been asked."""
+"""Stage of an author whose declaration was requested."""
 LAST = 100
-"""Depth of authors: they are asked when all else is done, since most of them are accounts that were asked by then."""
+"""Depth of authors: they come last, because most are also accounts whose declarations are known by then."""
 RECHECK = "every 30d"
-"""How often authors are asked again in a standing job, whose accounts may be looked at every hour."""
+"""Recheck policy of authors in a recurring job; its accounts may be visited every hour."""
 
 
 class Authors(Declarations):
-    """Asks for the declarations of authors, and reads the answers."""
+    """Requests the declarations of authors, and reads the responses."""
 
     def author_requests(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
-        """Yields the requests that find out what authors declare, and the ends of those who were asked just now."""
+        """Yields the requests for authors' declarations, or the results for authors that were just requested."""
         for item in items:
             if item.key in self.asked and item.looked is None:
                 yield ItemResult(item.id, "done", Outcome.OK)
@@ -41,20 +41,20 @@ class Authors(Declarations):
                 yield self.ask_declaration(account)
 
     def author_allows(self, page: Response | Request, account: Account) -> Iterator[Any]:
-        """Ends the item of an author whose words may stay. What was known otherwise before is known no more."""
+        """Ends the item of an author whose words may stay, and clears an earlier refusal."""
         if account.get("intents") is not None and self.declared_before(account):
             yield self.stub(page, account, intents=account["intents"])
         yield Stage(account["id"], ASKED, 1)
 
     def leave_unknown(self, page: Response | Request, account: Account, reason: str) -> Iterator[Any]:
-        """Also takes back the words of an author, unless the author was harvested before."""
+        """Removes the words of an author as well, unless the author was harvested before."""
         if account.get("is_author"):
             yield self.stub(page, account, opt_outs=UNKNOWN)
         yield from super().leave_unknown(page, account, reason)
 
 
 def authors_of(asked_for: BlueskyArguments, records: Iterable[Record], but: str = "") -> Iterator[Found]:
-    """Yields the authors of posts, and of what these quote, but for one account."""
+    """Yields the authors of posts and of quoted posts, except one account."""
     if not asked_for.asks_authors:
         return
     handles: dict[str, str] = {}

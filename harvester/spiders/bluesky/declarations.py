@@ -1,8 +1,7 @@
-"""Asks the server of an account what the account declares, before anything of the account is kept.
+"""Requests an account's declaration from its server before anything from the account is stored.
 
-Nothing that the account wrote travels with these requests: they wait in Redis, whose log keeps what was once written
-to it. A profile that was read stays in the memory of its process until the answer is there. Whoever has not read it
-asks for the profile again.
+These requests carry nothing that the account wrote: they wait in Redis, whose log keeps everything written to it. The
+profile waits in the memory of its process until the response arrives. Another process requests the profile again.
 """
 
 from abc import abstractmethod
@@ -29,43 +28,43 @@ from harvester.spiders.job import errback
 
 INTENTS = "org.user-intents.declaration"
 MAX_AT_HAND = 5_000
-"""Profiles that wait in memory for what their accounts declare. The frontier has a thousand items at a time."""
+"""Maximum number of profiles in memory that wait for a declaration. The frontier has a thousand items at a time."""
 
 Account = dict[str, Any]
-"""Of an item, as its requests carry it:
+"""An account, as carried by the requests of the item.
 
-`id` of the item, `did`, `depth`, and `since`, from when on its posts are read, if it was looked at before. Then, as far
-as they are known: `handle`; `counts`, what its profile says of its lists; `pds`, the origin of its server; `intents`,
-once its server was asked; `is_author` for one of whom only words in posts of others are kept.
+Always `id` of the item, `did`, `depth`, and `since`, the start of the posts to read if the account was visited before.
+When known: `handle`; `counts`, the lists' lengths in the profile; `pds`, the origin of the account's server; `intents`,
+once that server has answered; `is_author` for an author who appears only in others' posts.
 """
 
 
 class Declarations(BlueskyRequests):
-    """Leads from an account to its server, and from there to one of `go_on`, `leave_out` and an end that says why."""
+    """Leads from an account to its server, and then to `go_on`, `leave_out`, or a result with a reason."""
 
     @cached_property
     def _at_hand(self) -> "OrderedDict[str, Profile]":
-        """Item -> its profile, the one that was read last behind the others."""
+        """Item -> its profile; the last one read is at the end."""
         return OrderedDict()
 
     @cached_property
     def asked(self) -> set[str]:
-        """Returns the accounts whose servers this process has asked."""
+        """The accounts whose servers this process has asked."""
         return set()
 
     def keep_at_hand(self, account: Account, profile: Profile) -> None:
-        """Keeps a profile in memory until its account has been asked."""
+        """Keeps a profile in memory until its account's declaration is known."""
         self._at_hand[account["id"]] = profile
         while len(self._at_hand) > MAX_AT_HAND:
             self._at_hand.popitem(last=False)
 
     def take_profile(self, account: Account) -> Profile | None:
-        """Returns the profile, if this process has read it, with what its account declares."""
+        """Returns the profile with its account's declaration, if this process has read it."""
         profile = self._at_hand.pop(account["id"], None)
         return None if profile is None else with_intents(profile, account)
 
     def ask_declaration(self, account: Account) -> Request:
-        """Returns the request for the account's DID document, which says where its server is."""
+        """Returns the request for the account's DID document, which names its server."""
         method, _, name = account["did"].removeprefix("did:").partition(":")
         url = (
             f"{self.config.plc_url.rstrip('/')}/{account['did']}"
@@ -78,10 +77,10 @@ class Declarations(BlueskyRequests):
         self, url: str, callback: Callable[..., Any], errback: Callable[..., Any], account: Account
     ) -> Request:
         request = self.ask(url, callback, errback=errback, items=[account["id"]], account=account)
-        return request.replace(dont_filter=True)  # one account may be asked for two items
+        return request.replace(dont_filter=True)  # an account may belong to two items
 
     def read_did_document(self, response: Response, account: Account) -> Iterator[Any]:
-        """Asks the account's own server whether it declares something, unless nobody wants to know."""
+        """Requests the declaration from the account's own server, unless opt-outs are not honoured."""
         asked_for = self.arguments_of(response)
         pds = identity.parse_did_document(response.body)
         refusal = refuse_private(pds, self.config) if pds else "its DID document names no server"
@@ -95,7 +94,7 @@ class Declarations(BlueskyRequests):
             yield self._ask_about(url, self.read_intents, self.intents_failed, {**account, "pds": pds})
 
     def read_intents(self, response: Response, account: Account) -> Iterator[Any]:
-        """Reads what an account declares of the use of its posts."""
+        """Reads an account's declaration on the use of posts."""
         self.asked.add(account["did"])
         intents = identity.parse_intents(response.body)
         account = {**account, "intents": intents}
@@ -106,7 +105,7 @@ class Declarations(BlueskyRequests):
 
     @errback
     def intents_failed(self, failure: Failure) -> Iterator[Any]:
-        """Most accounts declare nothing. When their server does not answer, it is not known what they declare."""
+        """Handles a missing declaration: most accounts have none. After another failure the declaration is unknown."""
         request, verdict = failed(failure)
         account = request.cb_kwargs["account"]
         if verdict.outcome is Outcome.NOT_FOUND:
@@ -118,21 +117,21 @@ class Declarations(BlueskyRequests):
 
     @errback
     def server_failed(self, failure: Failure) -> Iterator[Any]:
-        """Nobody says where the account's server is."""
+        """Handles an account whose server cannot be found."""
         request, verdict = failed(failure)
         yield from self._undecided(request, request.cb_kwargs["account"], verdict)
 
     def _undecided(self, page: Response | Request, account: Account, verdict: Verdict) -> Iterator[Any]:
-        """Decides on an account of which it is not known what it declares.
+        """Decides on an account whose declaration is unknown.
 
-        What it declared when it was asked last counts. Without that nothing of it is harvested, unless somebody wants
-        that. Yields nothing when the answer may come later: the item is tried again then. An author's is not: a run
-        does not wait for the servers of strangers.
+        Its last known declaration counts. Without one the account is skipped, unless `harvest_unknown` is set. Yields
+        nothing when the response may come later: the item is then retried. An author's item is not retried: a run does
+        not wait for the servers of strangers.
         """
         asked_for = self.arguments_of(page)
         harvests = asked_for.harvest_unknown or not asked_for.honour_opt_outs
         declared = self.declared_before(account) if asked_for.honour_opt_outs else ()
-        if get_policy(verdict.outcome).delay:  # also when unknown ones are harvested
+        if get_policy(verdict.outcome).delay:  # harvest_unknown does not change this
             return
         if declared and not (harvests and declared == UNKNOWN):
             self.crawler.stats.inc_value("harvester/consent/unknown")
@@ -149,39 +148,39 @@ class Declarations(BlueskyRequests):
             yield from self.leave_unknown(page, account, f"{UNKNOWN[0]}: {verdict.reason}")
 
     def declared_before(self, account: Account) -> Declared:
-        """Returns what an account was known to declare when it was asked last."""
+        """Returns the last known declaration of an account."""
         consent = self.crawler.get_item_pipeline(ConsentPipeline)
         return consent.declared_before(account["did"]) if consent else ()
 
     def leave_out(self, page: Response | Request, account: Account, declared: Declared) -> Iterator[Any]:
-        """Keeps of an account that refuses only that it does."""
+        """Stores only the refusal of an account that opts out."""
         self._at_hand.pop(account["id"], None)
         yield self.stub(page, account, opt_outs=declared, intents=account.get("intents"))
         yield ItemResult(account["id"], "skipped", Outcome.POLICY_DENIED, f"opt_out: {', '.join(declared)}")
 
     def stub(self, page: Response | Request, account: Account, **declared: Any) -> Profile:
-        """Returns what is kept of an account that is not harvested: who it is, and what it declares."""
+        """Returns the stub for an account that is not harvested: its identity and its declaration."""
         handle = account.get("handle", "")
         return Profile(did=account["did"], provenance=self.provenance(page), handle=handle, **declared)
 
     def leave_unknown(self, page: Response | Request, account: Account, reason: str) -> Iterator[Any]:
-        """Keeps nothing of an account of which nobody could say whether it refuses."""
+        """Stores nothing from an account whose declaration is unknown."""
         self._at_hand.pop(account["id"], None)
         yield ItemResult(account["id"], "skipped", Outcome.POLICY_DENIED, reason)
 
     @abstractmethod
     def go_on(self, asked_for: BlueskyArguments, page: Response | Request, account: Account) -> Iterator[Any]:
-        """Yields what follows for an account that may be harvested."""
+        """Yields the next requests for an account that may be harvested."""
 
 
 def with_intents(profile: Profile, account: Mapping[str, Any]) -> Profile:
-    """Returns the profile with what its account declares."""
+    """Returns the profile with its account's declaration."""
     intents = account.get("intents")
     return profile if intents is None else replace(profile, intents=intents)
 
 
 def failed(failure: Failure) -> tuple[Request, Verdict]:
-    """Returns the request that has failed, and the verdict on it."""
+    """Returns the failed request and its verdict."""
     assert failure.value
     request: Request = failure.request  # type: ignore[attr-defined]
     return request, verdict_of(failure.value)

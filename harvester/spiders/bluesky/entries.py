@@ -1,4 +1,4 @@
-"""Entries of the spider bluesky's start list: plain lines, or JSON objects of the spider's arguments."""
+"""Entries of the spider bluesky's start list: plain lines, or JSON objects with the spider's arguments."""
 
 from typing import Any, NamedTuple
 
@@ -11,21 +11,21 @@ from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.seeds import BadSeed, parse_line
 
 LONGEST_BYTES = 1024 * 1024
-"""Of one entry."""
+"""Maximum number of bytes in an entry."""
 
 
 class StartEntry(NamedTuple):
-    """What an entry asks for."""
+    """The seeds and arguments in an entry."""
 
     seeds: tuple[str, ...]
     arguments: BlueskyArguments
-    """Without seeds."""
+    """The arguments without seeds."""
 
 
 def parse_entry(entry: bytes, own: BlueskyArguments) -> StartEntry | None:
-    """What is asked for; None by an empty line or a comment. What an entry does not say is as in `own`.
+    """Parses an entry; returns None for an empty line or a comment. Missing arguments are taken from `own`.
 
-    Raises UsageError, whose text says what the entry is or lacks.
+    Raises UsageError whose message says why the entry is bad.
     """
     if len(entry) > LONGEST_BYTES:
         raise UsageError(f"it has {len(entry):,} bytes; at most {LONGEST_BYTES:,} are read")
@@ -50,7 +50,7 @@ def parse_entry(entry: bytes, own: BlueskyArguments) -> StartEntry | None:
 
 
 def _seeds(given: dict[str, Any]) -> tuple[str, ...]:
-    """Takes the seeds out of the arguments that are given."""
+    """Takes the seeds out of the entry's arguments."""
     if "seeds" in given and "url" in given:
         raise UsageError("it has seeds and a url; give one of them")
     value = given.pop("seeds", None) or given.pop("url", None)

@@ -1,7 +1,7 @@
-"""Notices lists that end before their end, and accounts that are taken down while their lists are read.
+"""Notices lists that end early, and accounts that are taken down while their lists are read.
 
-A service that shows 150 of 1,000 posts and no further cursor says nothing else; the account's profile does. Where a
-feed is short, the records of the account's own server are read instead.
+A service may show 150 of 1,000 posts and no further cursor: only the account's profile shows the gap. When a feed is
+short, the spider reads the records from the account's own server instead.
 """
 
 from collections.abc import Iterator
@@ -23,27 +23,29 @@ from harvester.spiders.bluesky.revisits import FEED_ENDED_EARLY, READ_INSTEAD, c
 from harvester.spiders.pagination import CUT_SHORT, STAGE_RANK
 
 MIN_GAP = 10
-"""Posts that a feed may lack without a word: moderation hides single ones, and counts are late."""
+"""Number of posts that a feed may lack without a report: moderation hides single posts, and counts are late."""
 MIN_GAP_RATIO = 0.1
-"""The same, as a part of what the profile says. A feed of no posts at all may lack none."""
+"""Share of the profile's post count that a feed may lack without a report. An empty feed may lack none."""
 MIN_MEMBERS = 100
 MIN_MEMBERS_RATIO = 0.25
-"""Of the followers or follows that a profile names, so many must come: the counts include accounts that lists leave
-out, but not more of them than of others."""
+"""Minimum share of a profile's followers or follows that a list must show.
+
+The counts include accounts that lists leave out, but these are the minority.
+"""
 
 
 class Gaps(KnownAccounts):
-    """Compares what came of an account's lists with what its profile says."""
+    """Compares the rows of an account's lists with the counts in its profile."""
 
     def check_feed(self, asked_for: BlueskyArguments, account: Account, came: int) -> Iterator[Any]:
-        """Ends a feed that was read to its end, or asks for the profile as it is now if posts are missing."""
+        """Ends a feed that was read completely, or requests the current profile when posts are missing."""
         if is_short(came, account.get("counts", {}).get("feed")):
             yield self._profile_now(asked_for, account, self.read_profile_after, came=came)
         else:
             yield collected(account)
 
     def read_profile_after(self, response: Response, account: Account, came: int) -> Iterator[Any]:
-        """Reads the records of the account's server instead of its feed, if posts are missing still."""
+        """Reads the records from the account's server instead of the feed, if posts are still missing."""
         asked_for = self.arguments_of(response)
         parsed = of_account(account["did"], parse.parse_profile(response.body, self.provenance(response)))
         says = next((profile.posts_count for profile in parsed.records if isinstance(profile, Profile)), None)
@@ -57,7 +59,7 @@ class Gaps(KnownAccounts):
         yield self._ask_records(asked_for, account) if "pds" in account else self.ask_declaration(account)
 
     def feed_ended_early(self, account: Account, came: int) -> Stage | None:
-        """Reports a feed that lacks posts, and returns the stage of its account; None when it lacks none."""
+        """Reports a feed that lacks posts, and returns the account's new stage; None when the feed is complete."""
         says = account.get("counts", {}).get("feed")
         if not is_short(came, says):
             return None
@@ -83,18 +85,18 @@ class Gaps(KnownAccounts):
         raise NotImplementedError
 
     def read_instead(self, account: Account) -> Stage:
-        """Returns the stage of an account whose records were read to their end instead of its feed."""
+        """Returns the stage of an account whose records from the server replaced an incomplete feed."""
         self.logger.info("The posts of %s were read from its server instead", account["did"])
         return Stage(account["id"], READ_INSTEAD, STAGE_RANK + 1)
 
     def other_history_failed(self, account: Account, verdict: Verdict) -> Iterator[Stage]:
-        """Leaves an account at what its feed showed, unless its server may answer later."""
+        """Ends an account with the posts from its feed, unless its server may answer later."""
         if not POLICIES[verdict.outcome].retryable:
             self.logger.warning("The posts of %s cannot be read from its server: %s", account["did"], verdict.reason)
             yield Stage(account["id"], FEED_ENDED_EARLY, STAGE_RANK)
 
     def check_members(self, account: Account, name: str, came: int) -> Iterator[Stage]:
-        """Reports followers or follows that ended far from the number that the profile says."""
+        """Reports followers or follows that ended far below the count in the profile."""
         says = account.get("counts", {}).get(name) or 0
         if says >= MIN_MEMBERS and came < says * MIN_MEMBERS_RATIO:
             self.logger.warning(
@@ -109,9 +111,9 @@ class Gaps(KnownAccounts):
     def ask_whether_there(
         self, asked_for: BlueskyArguments, account: Account, list_name: str = "", verdict: Verdict | None = None
     ) -> Request:
-        """Returns the request that tells whether the account is there still, since one of its lists is not.
+        """Returns the request that checks whether the account still exists, after a list was missing.
 
-        `verdict`: on the list, with which the account ends if it is there itself. None: nothing is wrong then.
+        `verdict`: the verdict on the list; the account ends with it if the account itself exists. None: a success then.
         """
         name = "members" if list_name.startswith("at://") else list_name
         why = (verdict.outcome.value, f"{name}: {verdict.outcome}: {verdict.reason}") if verdict else None
@@ -120,7 +122,7 @@ class Gaps(KnownAccounts):
     def read_whether_there(
         self, response: Response, account: Account, why: tuple[str, str] | None
     ) -> Iterator[ItemResult]:
-        """Ends an account that is there, and whose list is not."""
+        """Ends an account that exists although its list is missing."""
         of_account(account["did"], parse.parse_profile(response.body, self.provenance(response)))
         if why:
             outcome, reason = why
@@ -141,13 +143,13 @@ class Gaps(KnownAccounts):
 
 
 def is_short(came: int, says: int | None) -> bool:
-    """Whether so many posts are too few of those that a profile says there are."""
+    """Returns True if the number of posts is too far below the profile's count."""
     if not says:
         return False
     return came == 0 or says - came > max(MIN_GAP, says * MIN_GAP_RATIO)
 
 
 def own_posts(account: Account, parsed: Parsed) -> set[str]:
-    """Returns the keys of the account's own posts on a page of its feed, the unreadable ones included."""
+    """Returns the keys of the account's own posts on a page of the feed, including the unreadable ones."""
     own = {record.uri for record in parsed.records if isinstance(record, Post) and record.did == account["did"]}
     return own | {reject.key or str(number) for number, reject in enumerate(parsed.rejects)}

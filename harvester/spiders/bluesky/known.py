@@ -1,4 +1,4 @@
-"""Asks whether accounts and threads are there still that an earlier harvest has met, and to which nothing leads now."""
+"""Checks whether accounts and threads from an earlier harvest still exist, when no page leads to them any more."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,23 +19,23 @@ from harvester.spiders.bluesky.requests import THERE
 
 
 class KnownAccounts(Accounts):
-    """Asks for many at a time, and reads of the answers who is in them. Nothing else of them is kept."""
+    """Checks many accounts or threads per request. Stores nothing from the responses except stubs of opt-outs."""
 
     def known_account_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
-        """Yields the request that shows which accounts are there."""
+        """Yields the request that shows which accounts exist."""
         accounts = {item.key: {"id": item.id, "did": item.key, WAS_GONE: WAS_GONE in item.input} for item in items}
         parameters = [("actors", did) for did in accounts]
         call = "app.bsky.actor.getProfiles"
         yield self.call(asked_for, call, parameters, self.read_known_accounts, accounts=accounts)
 
     def read_known_accounts(self, response: Response, accounts: dict[str, Account]) -> Iterator[Any]:
-        """Of those that are absent now each is asked for alone, to learn why."""
+        """Ends the checks of accounts. Requests each absent account separately, to learn why it is absent."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_profiles(response.body, self.provenance(response))
         there = {record.key for record in parsed.records} | {reject.key for reject in parsed.rejects}
         for record in parsed.records:
             if isinstance(record, Profile) and record.opt_outs and asked_for.honour_opt_outs:
-                yield record  # of which a stub is kept
+                yield record  # the consent pipeline stores only a stub
         for did, account in accounts.items():
             if did in there:
                 yield Stage(account["id"], THERE, 1)
@@ -53,12 +53,12 @@ class KnownAccounts(Accounts):
                 )
 
     def read_known_account(self, response: Response, account: Account) -> Iterator[Stage]:
-        """Ends the check of an account that is there after all."""
+        """Ends the check of an account that exists after all."""
         of_account(account["did"], parse.parse_profile(response.body, self.provenance(response)))
         yield Stage(account["id"], THERE, 1)
 
     def known_thread_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
-        """Yields the request that shows which first posts of threads are there."""
+        """Yields the request that shows which first posts of threads exist."""
         threads = {item.key: item.id for item in items}
         parameters = [("uris", uri) for uri in threads]
         yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_known_threads, threads=threads)

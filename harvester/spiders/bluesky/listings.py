@@ -1,4 +1,4 @@
-"""Which records an account or a thread had, as far as its lists were read to their end."""
+"""The records that must still exist for an account or a thread, as far as its lists were read completely."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,17 +22,17 @@ KINDS: dict[str, list[type[Record]]] = {
     "repository": [Post, Repost, Like],
     "lists": [AccountList, ListItem],
 }
-"""Name of a list, as `lists_wanted` says it -> what of the account it shows. Starter packs are read with the lists."""
+"""Name of a list, from `lists_wanted` -> the kinds of records in it. Starter packs are read with the lists."""
 WRITTEN: tuple[type[Record], ...] = (Post, Repost, Like, Follow, AccountList, ListItem, Thread)
-"""Kinds of what an account makes, which is gone with it."""
+"""Kinds of records that an account creates; they vanish with it."""
 TIMED = (Post, Repost, Like)
-"""Kinds whose lists `since` and `until` cut."""
+"""Kinds whose lists are limited by `since` and `until`."""
 TIMES: dict[type[Record], str] = {Post: "sort_at", Repost: "created_at"}
-"""By which the feed is cut."""
+"""Kind -> the field that `since` and `until` apply to in the feed."""
 
 
 def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
-    """Of an account, if all its lists came to their end; an account or a thread that is there no more, itself."""
+    """Yields the listings of an account whose lists were all complete, or of a missing account or thread itself."""
     if was_absent(item):
         yield from _all_of(item)
     elif item.stage == THERE and item.state is ItemState.DONE:
@@ -53,9 +53,9 @@ def listings_of(item: Item, asked_for: BlueskyArguments) -> Iterator[Listing]:
 
 
 def _all_of(item: Item) -> Iterator[Listing]:
-    """Yields what is gone with an account, or a thread, that is there no more.
+    """Yields the records that are missing together with a missing account or thread.
 
-    Of a seed only the profile that had its handle: the account may have another one now.
+    For a seed it yields only the profile with its handle: the account may have a new handle.
     """
     if item.kind in (THREAD, KNOWN_THREAD):
         yield Listing(Thread, {"_id": item.key}, is_absent=True)
@@ -68,13 +68,13 @@ def _all_of(item: Item) -> Iterator[Listing]:
 
 
 def _back_with(item: Item) -> Iterator[Listing]:
-    """Yields what is back with a known account, or a thread, that is there again."""
+    """Yields the records that return together with a known account or thread."""
     for listing in _all_of(item):
         yield listing._replace(is_absent=False, back_with=item.key)
 
 
 def _is_read(item: Item) -> bool:
-    """Whether its last attempt, or look, went well."""
+    """Returns True if the item's last attempt or visit succeeded."""
     return item.state is ItemState.DONE or (item.state is ItemState.WAITING and bool(item.looks) and not item.failures)
 
 
@@ -83,5 +83,5 @@ def _keys_of(kind: type[Record], did: str) -> dict[str, Any]:
 
 
 def _keys_from(first: str) -> dict[str, Any]:
-    """Selects the keys that begin so."""
+    """Selects the keys with a prefix."""
     return {"_id": {"$gte": first, "$lt": first[:-1] + chr(ord(first[-1]) + 1)}}

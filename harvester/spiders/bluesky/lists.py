@@ -1,4 +1,4 @@
-"""The lists of an account, each read page by page: who follows it, its posts, its records, its own lists."""
+"""The lists of an account, each read page by page: its followers and follows, posts, records, and own lists."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -34,27 +34,30 @@ PAGE = 100
 POSTS_A_CALL = 25
 EDGES_A_BATCH = 500
 KEY_SLACK = timedelta(days=1)
-"""By how much a record may be seen later than its key says: clocks differ, and the network may be slow."""
+"""Time that may pass between a key's time and the record's first appearance: clocks differ, networks are slow."""
 
 POST, REPOST, LIKE = "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.feed.like"
 COLLECTIONS = {"posts": POST, "reposts": REPOST, "likes": LIKE}
 
 
 def repository_bounds(size: int) -> Bounds:
-    """The bounds of reading a repository of so many bytes. A usual one takes a fifth of the time, half of the rest."""
+    """Returns the limits for reading a repository of `size` bytes.
+
+    A typical repository needs a fifth of the time and half of the memory.
+    """
     mb = size >> 20
     return Bounds(cpu_s=20.0 + 0.5 * mb, memory_mb=64 + 4 * mb, result_mb=64 + 4 * mb, silence_s=120.0)
 
 
 class Trail(NamedTuple):
-    """How a list was read so far; it goes along, as a list, with the request for each of its pages."""
+    """The history of a list that is being read; carried, as a list, by the requests for its pages."""
 
     cursors: Sequence[str] = ()
-    """Digests of the last ones that it was asked with."""
+    """Digests of the last cursors that were used."""
     anew: bool = False
-    """Whether it was begun anew, since a cursor was refused."""
+    """True if the list was restarted because a cursor was refused."""
     came: int = 0
-    """Rows of the account that its pages had, to be compared with what the account's profile says."""
+    """Number of rows seen so far, to compare with the count in the account's profile."""
 
 
 Kept = Sequence[Any]
@@ -62,10 +65,10 @@ Kept = Sequence[Any]
 
 
 class Lists(Gaps):
-    """Asks for the pages of an account's lists and reads them. Of a list one page at a time is asked for."""
+    """Requests the pages of an account's lists and reads them, one page of a list at a time."""
 
     def list_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
-        """The first page of each list that every harvested account has."""
+        """Yields requests for the first pages of all wanted lists."""
         for name in lists_wanted(asked_for):
             yield self.ask_list(asked_for, account, name)
 
@@ -77,7 +80,10 @@ class Lists(Gaps):
         cursor: str | None = None,
         trail: Kept = (),
     ) -> Request:
-        """A page of a list: followers, follows, feed, lists, starter_packs, one of COLLECTIONS, or repository."""
+        """Returns the request for a page of a list.
+
+        `name`: followers, follows, feed, lists, starter_packs, a key of COLLECTIONS, or repository.
+        """
         own: dict[str, Any] = {"errback": self.list_failed, "items": [account["id"]], "part": name}
         own |= {"account": account, "list_name": name, "cursor": cursor, "trail": list(trail)}
         page = {"limit": PAGE} | ({"cursor": cursor} if cursor else {})
@@ -105,7 +111,7 @@ class Lists(Gaps):
                 return self.ask(url, self.read_records, **own)
 
     def asked_of(self, page: Response, account: Account) -> BlueskyArguments:
-        """What is asked for of an account: when it was looked at before, only what may be newer."""
+        """Returns the arguments for an account: after an earlier visit, only for newer posts."""
         asked_for: BlueskyArguments = self.arguments_of(page)
         since = account.get("since")
         return asked_for.from_then_on(datetime.fromisoformat(since) if since else None)
@@ -113,7 +119,7 @@ class Lists(Gaps):
     def _ask_members(
         self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None, trail: Kept = ()
     ) -> Request:
-        """A page of the members of one of the account's own lists; `name`: the list's address."""
+        """Returns the request for a page of a list's members; `name`: the address of the list, which the account owns."""
         parameters = {"list": name, "limit": PAGE} | ({"cursor": cursor} if cursor else {})
         return self.call(
             asked_for,
@@ -131,7 +137,7 @@ class Lists(Gaps):
 
     @errback
     def list_failed(self, failure: Failure) -> Iterator[Any]:
-        """A cursor that is refused (a list may be read on weeks later) is given up, and the list begun anew, once."""
+        """Restarts a list once when its cursor is refused: a list may be continued after weeks."""
         assert failure.value
         request: Request = failure.request  # type: ignore[attr-defined]
         told, verdict = request.cb_kwargs, verdict_of(failure.value)
@@ -154,9 +160,9 @@ class Lists(Gaps):
         trail: Kept,
         came: int = 0,
     ) -> Iterator[Request | Stage]:
-        """The next page. A list ends only when no cursor comes; one that came before leads nowhere.
+        """Yields the request for the next page. Only a missing cursor ends a list; a repeated one leads nowhere.
 
-        `came`: rows of the account that this page had.
+        `came`: number of the account's rows on this page.
         """
         known = Trail(*trail)
         known = known._replace(came=known.came + came)
@@ -169,7 +175,7 @@ class Lists(Gaps):
     def _ask_page(
         self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None, trail: Trail
     ) -> Request:
-        """A page of a list or of its members. Those of a list that is begun anew were asked for before."""
+        """Returns the request for a page of a list or its members. A restarted list requests known pages again."""
         ask = self._ask_members if name.startswith("at://") else self.ask_list
         request = ask(asked_for, account, name, cursor, trail)
         return request.replace(dont_filter=True) if trail.anew else request
@@ -179,7 +185,7 @@ class Lists(Gaps):
     def read_graph(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> Iterator[Any]:
-        """Followers or follows."""
+        """Reads a page of followers or follows."""
         asked_for = self.arguments_of(response)
         parsed, members = parse.parse_graph(response.body, self.provenance(response))
         yield parsed.records
@@ -193,7 +199,7 @@ class Lists(Gaps):
     def read_feed(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> Iterator[Any]:
-        """Posts and reposts, as the AppView shows them."""
+        """Reads a page of posts and reposts from the AppView's feed."""
         asked_for = self.asked_of(response, account)
         parsed = parse.parse_feed(response.body, self.provenance(response))
         wanted, is_over = in_time(asked_for, parsed.records)
@@ -215,7 +221,7 @@ class Lists(Gaps):
     def read_records(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> Iterator[Any]:
-        """A page of one of COLLECTIONS, from the account's own server."""
+        """Reads a page of a collection from the account's own server."""
         asked_for = self.asked_of(response, account)
         rows, next_cursor = repository.parse_list_records(response.body, account["did"], COLLECTIONS[list_name])
         yield from self._keep(asked_for, response, account, {COLLECTIONS[list_name]: rows})
@@ -228,7 +234,7 @@ class Lists(Gaps):
     async def read_repository(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> AsyncIterator[Any]:
-        """All that an account ever wrote, in one answer."""
+        """Reads the account's whole repository from a single response."""
         asked_for, wanted = self.asked_of(response, account), frozenset(COLLECTIONS.values())
         bounds = repository_bounds(len(response.body))
         async with aclosing(self.read_items(bounds, read_repository, response.body, account["did"], wanted)) as batches:
@@ -247,7 +253,10 @@ class Lists(Gaps):
         account: Account,
         by_collection: Mapping[str, Sequence[repository.RepoRecord]],
     ) -> Iterator[Any]:
-        """Edges as they are; posts as the AppView shows them: with counts, and without what moderation hides."""
+        """Yields reposts and likes from the records, and requests for posts.
+
+        Posts come from the AppView: with counts, and without the hidden ones.
+        """
         provenance = self.provenance(response)
         now = provenance.fetched_at
         for collection, kind in ((REPOST, Repost), (LIKE, Like)):
@@ -263,9 +272,9 @@ class Lists(Gaps):
             yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_posts, **own)
 
     def read_posts(self, response: Response, asked: int, account: Account) -> Iterator[Any]:
-        """Posts that were asked for by their addresses; those that are hidden are absent.
+        """Reads posts that were requested by address; hidden posts are absent.
 
-        When all of them are, it may be that the account is hidden.
+        When all are absent, the account itself may be hidden.
         """
         asked_for = self.arguments_of(response)
         parsed = parse.parse_posts(response.body, self.provenance(response))
@@ -281,7 +290,7 @@ class Lists(Gaps):
             yield from self._threads_above(asked_for, wanted)
 
     def _threads_above(self, asked_for: BlueskyArguments, records: Iterable[Record]) -> Iterator[Any]:
-        """Threads of posts of which it is not known whether what they reply to is shown: that is asked."""
+        """Yields the threads of answered posts. Requests the posts that they reply to, since those may be hidden."""
         answered = [record for record in records if isinstance(record, Post) and record.reply_count]
         yield from threads_of(asked_for, [post for post in answered if post.root_uri is None])
         for posts in _cut([post for post in answered if post.root_uri], POSTS_A_CALL // 2):
@@ -291,7 +300,10 @@ class Lists(Gaps):
             yield self.call(asked_for, "app.bsky.feed.getPosts", parameters, self.read_above, part="posts", above=above)
 
     def read_above(self, response: Response, above: dict[str, list[str]]) -> Iterator[Any]:
-        """Which posts are shown that others reply to. `above`: reply -> first post of its thread, and its parent."""
+        """Yields a thread from its first post if that is shown, or else from the reply.
+
+        `above`: reply -> the thread's first post, and the reply's parent.
+        """
         shown = parse.parse_uris(response.body)
         cut_off = [uri for uri, pair in above.items() if not shown.issuperset(pair)]
         for root in sorted({root for uri, (root, _) in above.items() if uri not in cut_off}):
@@ -302,7 +314,7 @@ class Lists(Gaps):
     def read_lists(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> Iterator[Any]:
-        """An account's lists or starter packs. The members of its own lists are asked for, too."""
+        """Reads a page of lists or starter packs, and requests the members of the account's own lists."""
         asked_for = self.arguments_of(response)
         parsed = parse.parse_lists(response.body, self.provenance(response))
         yield parsed.records
@@ -315,7 +327,7 @@ class Lists(Gaps):
     def read_members(
         self, response: Response, account: Account, list_name: str, cursor: str | None, trail: Kept = ()
     ) -> Iterator[Any]:
-        """A page of a list's members."""
+        """Reads a page of a list's members."""
         parsed = parse.parse_list_items(response.body, self.provenance(response))
         yield parsed.records
         yield from parsed.rejects
@@ -323,7 +335,7 @@ class Lists(Gaps):
 
 
 def lists_wanted(asked_for: BlueskyArguments) -> list[str]:
-    """Names of the lists that every harvested account has, as `ask_list` takes them."""
+    """Returns the names of the lists to read for each account, for `ask_list`."""
     names: list[str] = []
     if "graph" in asked_for.collect:
         names += ["followers", "follows"] if asked_for.direction == "both" else [asked_for.direction]
@@ -335,7 +347,7 @@ def lists_wanted(asked_for: BlueskyArguments) -> list[str]:
 
 
 def found_of(asked_for: BlueskyArguments, account: Account, members: Iterable[parse.Member]) -> Iterator[Found]:
-    """Accounts of a list, to be harvested too unless that is deep enough."""
+    """Yields the accounts of a list, unless they would be too deep."""
     if account["depth"] < asked_for.depth:
         for member in members:
             yield Found(ACCOUNT, member.did, {"handle": member.handle}, depth=account["depth"] + 1)
@@ -344,7 +356,7 @@ def found_of(asked_for: BlueskyArguments, account: Account, members: Iterable[pa
 def threads_of(
     asked_for: BlueskyArguments, records: Iterable[Record], cut_off: frozenset[str] = frozenset()
 ) -> Iterator[Found]:
-    """The threads of posts that have replies, by their first post; of posts that it does not show, by themselves."""
+    """Yields the threads of posts with replies: from the first post, or from the post itself if that is hidden."""
     if "threads" in asked_for.collect:
         posts = [record for record in records if isinstance(record, Post) and record.reply_count]
         for uri in sorted({post.root_uri or post.uri for post in posts if post.uri not in cut_off}):
@@ -355,14 +367,14 @@ def threads_of(
 
 
 def in_time(asked_for: BlueskyArguments, records: Sequence[Record]) -> tuple[list[Record], bool]:
-    """Those of the time asked for, and whether the page, newest first, lies wholly before it."""
+    """Selects the records in the wanted time. Also returns True if the page, newest first, is entirely older."""
     times = [_time(record) for record in records]
     wanted = [record for record, at in zip(records, times, strict=True) if is_in_time(asked_for, at)]
     return wanted, are_too_old(asked_for, times)
 
 
 def may_be_in_time(asked_for: BlueskyArguments, row: repository.RepoRecord, now: datetime) -> bool:
-    """Whether a post may be of the time asked for: its `sort_at` is known when the AppView has shown it."""
+    """Returns True if a post may be in the wanted time: its `sort_at` is known only from the AppView."""
     if asked_for.since is None and asked_for.until is None:
         return True
     created_at, key_at = repository.created_at(row.value), repository.key_time(row.uri)
@@ -375,7 +387,7 @@ def may_be_in_time(asked_for: BlueskyArguments, row: repository.RepoRecord, now:
 
 
 def is_edge_in_time(asked_for: BlueskyArguments, row: repository.RepoRecord, now: datetime) -> bool:
-    """An edge of a repository was made not later than its key says, and not later than it was seen."""
+    """Returns True if an edge is in the wanted time: it was made no later than its key says and than it was seen."""
     if asked_for.since is None and asked_for.until is None:
         return True
     times = [at for at in (repository.created_at(row.value), repository.key_time(row.uri)) if at]
@@ -383,13 +395,13 @@ def is_edge_in_time(asked_for: BlueskyArguments, row: repository.RepoRecord, now
 
 
 def is_key_too_old(asked_for: BlueskyArguments, uri: str) -> bool:
-    """Whether a list that is ordered by keys, newest first, lies before the time asked for from there on."""
+    """Returns True if the rest of a list, ordered by keys with the newest first, is older than the wanted time."""
     key_at = repository.key_time(uri)
     return bool(asked_for.since and key_at and key_at < asked_for.since - KEY_SLACK)
 
 
 def is_in_time(asked_for: BlueskyArguments, at: datetime | None) -> bool:
-    """What has no time is of none that was asked for."""
+    """Returns True if a time is in the wanted range. Without a time, only an open range matches."""
     since, until = asked_for.since, asked_for.until
     if at is None:
         return since is None and until is None
@@ -397,7 +409,7 @@ def is_in_time(asked_for: BlueskyArguments, at: datetime | None) -> bool:
 
 
 def are_too_old(asked_for: BlueskyArguments, times: Sequence[datetime | None]) -> bool:
-    """Whether a page, newest first, lies wholly before the time asked for."""
+    """Returns True if a page, newest first, is entirely older than the wanted time."""
     since = asked_for.since
     return since is not None and bool(times) and all(at is not None and at < since for at in times)
 

@@ -1,4 +1,4 @@
-"""How the spider `bluesky` asks: kinds of items, addresses of calls, requests that belong to one item of many."""
+"""The requests of the spider `bluesky`: kinds of items, addresses of calls, requests for single items of a page."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,23 +11,25 @@ from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.job import JobSpider
 
 SEED, ACCOUNT, THREAD, AUTHOR = "seed", "account", "thread", "author"
-"""Kinds of items: a handle to be resolved, a DID, the address of a thread's first post, and the DID of one who is only
-asked what it declares, since words of it stand in what others wrote."""
+"""Kinds of items: a handle to resolve; a DID; the address of a thread's first post; an author's DID.
+
+For an author only the declaration is requested, because others' posts contain the author's words.
+"""
 KNOWN_ACCOUNT, KNOWN_THREAD = "known_account", "known_thread"
-"""Kinds of accounts and threads that an earlier job has met, and of which it is only asked whether they are there."""
+"""Kinds of accounts and threads from an earlier job that are only checked for existence."""
 THERE = "there"
-"""Stage of one that is there."""
+"""Stage of an item that exists."""
 
 Parameters = Mapping[str, object] | Sequence[tuple[str, object]]
 
 
 def xrpc(origin: str, call: str, parameters: Parameters) -> str:
-    """Address of a call; arrays repeat their name."""
+    """Returns the address of a call; arrays repeat their name."""
     return f"{origin}/xrpc/{call}?{urlencode(parameters, quote_via=quote)}"
 
 
 class BlueskyRequests(JobSpider):
-    """What all parts of the spider ask with."""
+    """The requests that all parts of the spider use."""
 
     Arguments = BlueskyArguments
     arguments: BlueskyArguments
@@ -35,7 +37,7 @@ class BlueskyRequests(JobSpider):
     """The signed-in account's own server; None without a login."""
 
     def service_of(self, arguments: BlueskyArguments) -> str:
-        """Who is asked: the AppView, with a login the account's own server, or the web client."""
+        """Returns the server for requests: the AppView, with a login the account's own server, or the web client."""
         if arguments.via == "browser":
             return arguments.web
         return self.login_origin or arguments.service
@@ -51,9 +53,10 @@ class BlueskyRequests(JobSpider):
         meta: Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Request:
-        """A request whose callback is given `arguments`. `items`: ids of those it belongs to, of those of the page.
+        """Returns a request. `arguments` go to the callback; `items`: ids, if it belongs to only some items of the
+        page.
 
-        `part`: what it asks for of them; empty: themselves.
+        `part`: the part of the items that it requests; empty: the items themselves.
         """
         of: dict[str, Any] = {} if items is None else {ITEMS_OF: list(items)}
         if part:
@@ -68,6 +71,6 @@ class BlueskyRequests(JobSpider):
         callback: Callable[..., Any],
         **more: Any,
     ) -> Request:
-        """A call of the AppView."""
+        """Returns a request for a call of the AppView."""
         url = xrpc(self.service_of(asked_for), name, parameters)
         return self.ask(url, callback, meta={AUTHENTICATE: True}, **more)

@@ -1,4 +1,4 @@
-"""Harvests a slice of Bluesky: accounts around the seeds, who follows whom, posts, threads, lists."""
+"""Harvests a part of Bluesky: accounts around the seeds, their followers and follows, posts, threads, lists."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ class BlueskySpider(WebPages, Threads):
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        """What is submitted as a seed may be anything that names an account."""
+        """Accepts anything that names an account as a seed."""
         if found.kind == THREAD:
             if not _post.fullmatch(found.key):
                 raise UsageError(f"{found.key!r} is no post's address (at://did:.../app.bsky.feed.post/...)")
@@ -89,7 +89,7 @@ class BlueskySpider(WebPages, Threads):
 
     @cached_property
     def account(self) -> SpiderAccount | None:
-        """Raises UsageError when half a login is configured."""
+        """The account to sign in with. Raises UsageError when half a login is configured."""
         return account_of(self.config)
 
     @property
@@ -98,11 +98,11 @@ class BlueskySpider(WebPages, Threads):
 
     @property
     def keeping_all(self) -> list[str]:
-        """Jobs of this run that keep also what people wrote who do not want to be collected."""
+        """Jobs of this run that also store posts of people who opt out."""
         return [job for job, (_, known) in self._arguments.items() if not cast(BlueskyArguments, known).honour_opt_outs]
 
     async def before(self) -> None:
-        """Finds out who is asked. Raises UsageError when the seeds name nobody."""
+        """Finds the server for requests. Raises UsageError when no seed names an account."""
         if self.arguments.via == "api":
             self.login_origin = await account_origin(self.crawler)
         elif self.account:
@@ -171,5 +171,5 @@ class BlueskySpider(WebPages, Threads):
 
 
 def found_seed(seed: str) -> Found:
-    """A DID is an account; a handle must be resolved first."""
+    """Returns the item of a seed: an account for a DID, or a seed for a handle, which must be resolved first."""
     return Found(ACCOUNT if seed.startswith("did:") else SEED, seed, depth=0)

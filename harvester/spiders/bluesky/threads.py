@@ -1,7 +1,7 @@
-"""Reply trees: each thread is read once, from its first post down, one answer after another.
+"""Reply trees: each thread is read once, from its first post down, one response after another.
 
-Where a reply's first post is not shown beside it, each answered reply that was found is an item of its own: it leads to
-the topmost post above it that is shown, from which the tree is read.
+A reply that is shown without the thread's first post is a separate item: it leads to the topmost visible post above it,
+and the tree is read from there.
 """
 
 from collections.abc import Iterator
@@ -24,22 +24,25 @@ from harvester.spiders.bluesky.requests import THREAD, BlueskyRequests
 from harvester.spiders.job import errback
 
 LEVELS = 100
-"""Of replies asked for at once; deeper ones are asked for from where the answer ends."""
+"""Levels of replies per request; deeper ones are requested from the end of the response."""
 
 HEIGHT = 100
-"""Of posts above asked for at once; the topmost of them is asked for what is above it."""
+"""Maximum number of parents per request; the parents of the topmost one are requested next."""
 
 Tree = dict[str, Any]
-"""Of a thread that is read, as its requests carry it: `uri` of the post it is read from, `root` of the thread if that
-is another, `item`, `posts` (how many), `not_found`, `blocked`, `cut` (where answers ended, still to be asked for),
-`asked` (where that was so before), `opt_outs`."""
+"""The state of a thread, carried by its requests.
+
+`uri`: the post to read from; `root`: the thread's first post if that is another; `item`; `posts`: number of posts;
+`not_found`; `blocked`; `cut`: posts where responses ended, to be requested; `asked`: such posts that were requested;
+`opt_outs`.
+"""
 
 
 class Threads(BlueskyRequests):
-    """Asks for threads and reads them."""
+    """Requests threads and reads them."""
 
     def thread_request(self, asked_for: BlueskyArguments, item: JobItem) -> Request:
-        """The request for the thread below a first post, or around a post that is cut off from it."""
+        """Returns the request for the thread below a first post, or around a post that is cut off from it."""
         tree = {"uri": item.key, "item": item.id, "posts": 0, "not_found": [], "blocked": [], "cut": [], "opt_outs": []}
         tree["root"] = item.input.get("root")
         return self._ask_from(asked_for, item.key, tree, height=HEIGHT if tree["root"] else 0)
@@ -50,12 +53,12 @@ class Threads(BlueskyRequests):
         return self.call(asked_for, name, parameters, self.read_thread, errback=self.thread_failed, at=uri, tree=tree)
 
     def read_thread(self, response: Response, at: str, tree: Tree) -> Iterator[Any]:
-        """An answer: the posts below `at`. The next one is asked for, or the thread is whole."""
+        """Reads the posts below `at`. Yields the next request, or the thread when it is complete."""
         asked_for = self.arguments_of(response)
         provenance = self.provenance(response)
         part = parse.parse_thread(response.body, provenance)
         if tree["root"] and at == tree["uri"] and part.above:
-            # A first post that only its author and that of the reply hide from each other shows the reply.
+            # A first post still shows the reply when only the two authors hide from each other.
             is_whole = part.above == tree["root"]
             yield Found(THREAD, part.above, {} if is_whole else {"root": tree["root"]}, depth=0)
             return
@@ -80,7 +83,7 @@ class Threads(BlueskyRequests):
 
     @errback
     def thread_failed(self, failure: Failure) -> Iterator[Any]:
-        """A thread that is gone; or a post in it, from which it was to be read on: the rest of the thread is there."""
+        """Fails a missing thread. When a post inside is missing, reads the rest of the thread."""
         assert failure.value
         request: Request = failure.request  # type: ignore[attr-defined]
         verdict, (at, tree) = verdict_of(failure.value), (request.cb_kwargs[name] for name in ("at", "tree"))
@@ -92,7 +95,7 @@ class Threads(BlueskyRequests):
             yield self._next(self.arguments_of(request), tree, self.provenance(request))
 
     def _next(self, asked_for: BlueskyArguments, tree: Tree, provenance: Provenance) -> Request | Thread:
-        """What is below the next post at which an answer ended; the thread when there is none left."""
+        """Returns the request below the next post where a response ended, or the complete thread."""
         if tree["cut"]:
             first, *rest = tree["cut"]
             return self._ask_from(asked_for, first, {**tree, "cut": rest, "asked": [*tree.get("asked", ()), first]})

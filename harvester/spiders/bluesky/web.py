@@ -1,6 +1,6 @@
-"""via=browser: pages of the web client are rendered, and the API's answers to them are read as via=api reads its own.
+"""via=browser: renders pages of the web client, and parses the captured API responses like those for via=api.
 
-A page is scrolled to the end of its list. It begins at the top: where an API's cursor points to, no page can be opened.
+A page is scrolled to the end of a list, always from the top: a page cannot be opened at an API's cursor.
 """
 
 import re
@@ -39,27 +39,27 @@ RESOLVE = "com.atproto.identity.resolveHandle"
 FEED = "app.bsky.feed.getAuthorFeed"
 FILTER = "posts_with_replies"
 LISTS = {"followers": "app.bsky.graph.getFollowers", "follows": "app.bsky.graph.getFollows"}
-"""What the page of the same name asks for."""
+"""Page of the web client -> the call that it makes."""
 REPLIES = '[role="tab"]:has-text("Replies")'
-"""The tab of a profile that asks for FILTER."""
+"""The tab of a profile that uses FILTER."""
 SHORT_S = 30.0
-"""What a profile may take."""
+"""Seconds that a profile may take."""
 TAB_S = 5.0
-"""How long a tab may not be there when the profile is."""
+"""Seconds to wait for a tab after the profile is there."""
 LONG_S = 300.0
-"""What a list may take."""
+"""Seconds that a list may take."""
 API_LIMIT = 50
-"""Rows of an answer where a request does not say how many."""
+"""Default number of rows in a response."""
 
 _is_special = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class WebPages(Lists):
-    """Asks for pages of the web client, one for each seed, profile and list, and reads what the API answered."""
+    """Requests pages of the web client, one for each seed, profile and list, and reads the captured API responses."""
 
     def seed_page_requests(self, asked_for: BlueskyArguments, seeds: Sequence[JobItem]) -> Iterator[Request]:
-        """Pages that show whose handles they are."""
-        # What comes first may be the handle's DID, or the profile of who is signed in.
+        """Yields the pages that resolve handles."""
+        # The first response may be the handle's DID, or the profile of the signed-in account.
         steps = [_all_of("*", SHORT_S), {"scroll": "end", "most": 1, "timeout_s": SHORT_S}]
         for seed in seeds:
             capture = [_glob(RESOLVE, "handle", seed.key), _glob(PROFILE)]
@@ -69,18 +69,18 @@ class WebPages(Lists):
             )
 
     def account_page_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
-        """Pages of profiles."""
+        """Yields the pages of profiles."""
         for account in accounts_of(items).values():
             yield self.profile_page_request(asked_for, account)
 
     def known_account_page_requests(self, asked_for: BlueskyArguments, items: Sequence[JobItem]) -> Iterator[Request]:
-        """Yields the pages of profiles of which only matters whether they are there."""
+        """Yields the pages of profiles that are only checked for existence."""
         for item in items:
             account = {"id": item.id, "did": item.key}
             yield self.profile_page_request(asked_for, account, self.read_known_page)
 
     def profile_page_request(self, asked_for: BlueskyArguments, account: Account, callback: Any = None) -> Request:
-        """Returns the request for the page of one profile."""
+        """Returns the request for the page of a single profile."""
         glob = _glob(PROFILE, "actor", account["did"])
         steps, own = [_all_of(glob, SHORT_S)], {"account": account, "item": account["id"]}
         path = f"/profile/{account['did']}"
@@ -89,10 +89,10 @@ class WebPages(Lists):
         )
 
     def list_page_requests(self, asked_for: BlueskyArguments, account: Account) -> Iterator[Request]:
-        """Pages of an account's lists."""
+        """Yields the pages of an account's lists."""
         for name in lists_wanted(asked_for):
             path, own = f"/profile/{account['did']}", {"account": account, "list_name": name, "item": account["id"]}
-            profile = _glob(PROFILE, "actor", account["did"])  # it says why there is no list
+            profile = _glob(PROFILE, "actor", account["did"])  # the profile shows why a list is missing
             if name == "feed":
                 glob, tab = _glob(FEED, "filter", FILTER), {"click": REPLIES, "timeout_s": TAB_S, "optional": True}
                 steps, read = [_all_of(profile, SHORT_S), tab, _all_of(glob, LONG_S)], self.read_feed_page
@@ -111,12 +111,12 @@ class WebPages(Lists):
         errback: Any,
         own: dict[str, Any],
     ) -> Request:
-        """A page of the web client, which is judged by what the API answers to it."""
+        """Returns the request for a page of the web client. Its outcome depends on the API's responses."""
         rendering = {
             "steps": steps,
             "capture": capture,
             "judge_captured": True,
-            "locale": "en-US",  # REPLIES is a word of it
+            "locale": "en-US",  # REPLIES is an English word
             "timeout_s": sum(step.get("timeout_s", SHORT_S) for step in steps) + SHORT_S,
         }
         meta = {RENDER: True, RENDERING: rendering}
@@ -126,7 +126,7 @@ class WebPages(Lists):
     # Reading ----------------------------------------------------------------------------------------------
 
     def read_seed_page(self, response: Response, handle: str, item: str) -> Iterator[Any]:
-        """The profile that the page showed."""
+        """Yields the account whose profile the page showed."""
         names = {handle.lower()}
         for answer in answers_to(response, RESOLVE):
             names.add(identity.parse_resolved(answer.body))
@@ -135,7 +135,7 @@ class WebPages(Lists):
         yield from account_of_seed(item, parse.parse_profile(answer.body, self.provenance(answer)))
 
     def read_profile_page(self, response: Response, account: Account, item: str) -> Iterator[Any]:
-        """The profile that the page showed."""
+        """Reads the profile that the page showed."""
         asked_for = self.arguments_of(response)
         did = account["did"]
         answer = _last(answers_to(response, PROFILE, actor=did), f"{PROFILE} of {did}")
@@ -143,12 +143,12 @@ class WebPages(Lists):
         yield from self.read_found(asked_for, {did: account}, of_account(did, parsed))
 
     def read_known_page(self, response: Response, account: Account, item: str) -> Iterator[Any]:
-        """Ends the check of an account that is there."""
+        """Ends the check of an account that exists."""
         answer = _last(answers_to(response, PROFILE, actor=account["did"]), f"{PROFILE} of {account['did']}")
         yield from self.read_known_account(answer, account)
 
     def read_graph_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
-        """Followers or follows, as far as the page was scrolled."""
+        """Reads followers or follows, as far as the page was scrolled."""
         asked_for = self.arguments_of(response)
         answers = answers_to(response, LISTS[list_name], actor=account["did"])
         _last(answers, f"{LISTS[list_name]} of {account['did']}")
@@ -162,7 +162,7 @@ class WebPages(Lists):
         _check_whole(told)
 
     def read_feed_page(self, response: Response, account: Account, list_name: str, item: str) -> Iterator[Any]:
-        """Posts and reposts, as far as the page was scrolled."""
+        """Reads posts and reposts, as far as the page was scrolled."""
         asked_for = self.asked_of(response, account)
         answers = answers_to(response, FEED, actor=account["did"], filter=FILTER)
         shown = "with replies, which some clients show to who is signed in only"
@@ -188,7 +188,7 @@ class WebPages(Lists):
 
     @errback
     def seed_page_failed(self, failure: Failure) -> Iterator[Any]:
-        """A handle that names nobody."""
+        """Fails the item of a handle that belongs to no account."""
         if (verdict := _verdict_of_page(failure)) and is_absent(verdict):
             handle = failure.request.cb_kwargs["handle"]  # type: ignore[attr-defined]
             self.logger.warning("The seed %s cannot be used: %s. Is it spelt right?", handle, verdict.reason)
@@ -197,12 +197,12 @@ class WebPages(Lists):
 
     @errback
     def profile_page_failed(self, failure: Failure) -> Iterator[Any]:
-        """An account that is gone."""
+        """Fails the item of a missing account."""
         yield from self._page_failed(failure)
 
     @errback
     def list_page_failed(self, failure: Failure) -> Iterator[Any]:
-        """A list of an account that is gone."""
+        """Fails the item of a missing account whose list was requested."""
         yield from self._page_failed(failure)
 
     def _page_failed(self, failure: Failure) -> Iterator[Any]:
@@ -212,7 +212,7 @@ class WebPages(Lists):
 
 
 def _verdict_of_page(failure: Failure) -> Verdict:
-    """The verdict on what a page stands for. That a page itself is not there says nothing of an account."""
+    """Returns the verdict on a page's account or list. A missing page is a changed layout, not a missing account."""
     assert failure.value
     verdict = verdict_of(failure.value)
     if is_absent(verdict) and not verdict.rule.startswith("api-"):
@@ -221,13 +221,13 @@ def _verdict_of_page(failure: Failure) -> Verdict:
 
 
 def _check_whole(told: list[tuple[str, int, str]]) -> None:
-    """Raises PageFailed when the answers do not lead from the top of the list to its end. What came is kept."""
+    """Raises PageFailed when the responses do not cover the list from top to end. Records so far are stored."""
     if not leads_to_end(told):
         raise PageFailed(Outcome.NAVIGATION_FAILED, "the page did not come to the end of the list")
 
 
 def answers_to(response: Response, call: str, **parameters: str) -> list[Response]:
-    """What the page was answered to this call with these parameters, in the order of the answers."""
+    """Returns the page's responses to a call with these parameters, in their order."""
     found = [
         answer
         for answer in captured_of(response)
@@ -242,9 +242,9 @@ def answers_to(response: Response, call: str, **parameters: str) -> list[Respons
 
 
 def leads_to_end(told: list[tuple[str, int, str]]) -> bool:
-    """Whether a list was read from its top to its end. `told`: cursor and limit asked with, cursor given; empty: none.
+    """Returns True if a list was read from top to end. `told`: used cursor, limit, and next cursor; empty: none.
 
-    Of the answers to one cursor the last with the greatest limit counts: clients look for what is new by a small one.
+    When several responses belong to a cursor, the last with the largest limit counts: clients poll with a small limit.
     """
     given = {asked: further for asked, _, further in sorted(told, key=lambda each: each[1])}
     at, seen = "", set[str]()
@@ -263,12 +263,12 @@ def _last(answers: list[Response], wanted: str) -> Response:
 
 
 def _all_of(glob: str, timeout_s: float) -> dict[str, Any]:
-    """The step to the end of a list. What it did not come to in time shows in what was captured."""
+    """Returns the step that scrolls to the end of a list. The captured responses show whether it got there in time."""
     return {"captured": glob, "timeout_s": timeout_s, "optional": True}
 
 
 def _glob(call: str, name: str = "", value: str = "") -> str:
-    """Addresses of a call, in which a parameter may be escaped in any way."""
+    """Returns a pattern for a call's addresses: a parameter may be escaped in any way."""
     return f"*/xrpc/{call}?*" + (f"{name}={_is_special.sub('*', value)}*" if name else "")
 
 

@@ -1,1 +1,1 @@
-"""Spiders of property records, one for each platform. All share the base `platform`; spiders of tables share `table`."""
+"""Spiders of property records, one for each platform. All share the base `platform`; table spiders share `table`."""

@@ -126,7 +126,7 @@ class TableSpider(PlatformSpider):
     # All rows ---------------------------------------------------------------------------------------------------
 
     def first_page(self, response: Response, total: int, rows: int, **more: Any) -> Found:
-        """Returns the first page of a table with `total` rows; it leads to the others. Raises PageFailed for no rows."""
+        """Returns the first page of a table, which leads to the others. Raises PageFailed for a table without rows."""
         jurisdiction = self.jurisdiction_of(response)
         if not total:
             allowed = " that `where` of its entry allows" if jurisdiction.where else ""
