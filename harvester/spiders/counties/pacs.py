@@ -119,7 +119,7 @@ class PacsSpider(SessionSpider):
     def parse_results(
         self, response: Response, search: list[Any], number: int, first: str, found: int
     ) -> Iterator[Any]:
-        """Yields a page of results. `first`: first property on page 1; `found`: number of properties before this page."""
+        """Yields a page of results. `first`: first property on page 1; `found`: number of properties before this."""
         wanted, jurisdiction = Search(*search), self.jurisdiction_of(response)
         results = parse.read_results(response.body, response.url)
         if number > 1 and results.hits and results.hits[0].property_id == first:

@@ -1,1 +1,1 @@
-"""JSON APIs that are looked at again and again: what is declared of each, and the spider."""
+"""JSON APIs that are visited repeatedly: the definition of an endpoint, and the spider."""

@@ -1,4 +1,4 @@
-"""What is declared of an endpoint, in a table of a TOML file; or its address alone, a line of a text."""
+"""The definition of an endpoint: a table in a TOML file, or just an address on a line of text."""
 
 import importlib
 import json
@@ -34,16 +34,16 @@ logger = logging.getLogger(__name__)
 ENDPOINT = "endpoint"
 """Kind of an item, whose key is the endpoint's name."""
 DEFAULTS = "defaults"
-"""A table of the file that holds what all others have, unless they say otherwise."""
+"""Name of the table with default values for all others."""
 ALONE = "endpoints"
-"""Collection of those of which only the address is given."""
+"""Collection for endpoints that are only an address."""
 USUAL_INTERVAL = "5m"
 MOST_FILE_BYTES = 10 * 1024 * 1024
 SMALL_SCHEMA = 8_000
-"""Characters of a schema that is checked here."""
+"""Maximum number of characters in a schema that is checked in this process."""
 CHECK_BOUNDS = Bounds(cpu_s=5.0, memory_mb=128, result_mb=1, silence_s=60.0)
 _OWN_HEADERS = frozenset({"content-length", "transfer-encoding"})
-"""Another value would have the server wait for a body that never comes."""
+"""Headers that every request gets anyway: a wrong value makes the server wait for a body that never comes."""
 _is_header = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _has_control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 _is_variable = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
@@ -54,7 +54,7 @@ def _address(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", value):
         raise ValueError(f"{value!r} is no address; give one like 'https://api.example.org/prices'")
-    if parts.port == 0:  # a port that is none raises ValueError
+    if parts.port == 0:  # an invalid port raises ValueError
         raise ValueError(f"{value!r} names the port 0, which no server has")
     if user_of(value):
         said = "a password in an address would stand in logs and records: send it in the header Authorization"
@@ -91,20 +91,20 @@ class _Table(BaseModel):
 
 
 class Paging(_Table):
-    """The table `pages`: how a list of several pages is read, newest rows first."""
+    """The table `pages`: the pagination of a list, newest rows first."""
 
     by: Literal["cursor", "page", "offset", "link", "next"]
-    """What leads to the next page: a cursor, the number of a page or of a row, the header Link, or an address."""
+    """Kind of pagination: a cursor, the number of a page or a row, the header Link, or an address."""
     parameter: str = ""
-    """The parameter of the address that takes it. None by `link` and `next`."""
+    """The parameter of the address that takes the value; empty for `link` and `next`."""
     at: JsonPath = ""
-    """Where the answer holds the cursor, or the address of the next page."""
+    """Path to the cursor, or to the address of the next page, in the response."""
     first: int = Field(1, ge=0, le=1)
     """Number of the first page."""
     total: JsonPath = ""
-    """Where the answer says how many rows there are in all."""
+    """Path to the total number of rows in the response."""
     in_a_row: int = Field(3, ge=0, le=1000)
-    """So many known rows in a row end a look; 0: each look reads the list to its end."""
+    """Number of consecutive known rows that ends a visit; 0: each visit reads the list to its end."""
 
     @model_validator(mode="after")
     def _together(self) -> "Paging":
@@ -116,7 +116,7 @@ class Paging(_Table):
 
     @property
     def rule(self) -> ListRule:
-        """As the look knows it."""
+        """The rule for a visit's pages."""
         numbered: dict[str, Pages] = {"page": "page", "offset": "offset"}
         return ListRule(numbered.get(self.by, "cursor"), self.first if self.by == "page" else 0, self.in_a_row)
 
@@ -126,22 +126,22 @@ class Endpoint(_Table):
 
     url: Annotated[str, AfterValidator(_address)]
     interval: Annotated[str, validation.read_by(read_duration)] = USUAL_INTERVAL
-    """How often it is looked at."""
+    """Time between two visits."""
     method: Literal["GET", "POST"] = "GET"
     headers: dict[Annotated[str, AfterValidator(_header)], Annotated[str, AfterValidator(_header_value)]] = Field(
         default_factory=dict
     )
     """`${NAME}` in a value stands for a variable of the environment."""
     body: Any = None
-    """Of a POST: sent as JSON."""
+    """Body of a POST, sent as JSON."""
     rows: JsonPath = ""
-    """Where the rows are; `@`: the whole document is the list of them. Empty: the document is kept as a whole."""
+    """Path to the rows; `@` if the whole document is their list. Empty: the document is saved as a whole."""
     pick: JsonPath = ""
-    """The part of the document that is kept, where there are no rows."""
+    """Path to the part of a document without rows that is saved."""
     key: Annotated[tuple[JsonPath, ...], BeforeValidator(_listed)] = ()
-    """Fields that tell one row from another. None: a row that is otherwise is another row."""
+    """Fields that identify a row. Empty: a changed row counts as a new one."""
     json_schema: dict[str, Any] | None = Field(None, alias="schema")
-    """What a row, or the document, must look like."""
+    """Schema for a row, or for the document."""
     collection: Annotated[str, validation.read_by(check_collection)] = ""
     """Collection of MongoDB. Empty: named after the endpoint."""
     pages: Paging | None = None
@@ -161,12 +161,12 @@ class Endpoint(_Table):
 
     @property
     def variables(self) -> list[str]:
-        """Of the environment, that its headers name."""
+        """The environment variables that the headers use."""
         return [name for value in self.headers.values() for name in _variables(value)]
 
     @property
     def wanted(self) -> EndpointDeclaration:
-        """What is declared of its answers."""
+        """The declaration that its responses are parsed with."""
         pages = self.pages
         leads_to = pages.at if pages and pages.by != "link" else ""
         return EndpointDeclaration(
@@ -174,18 +174,18 @@ class Endpoint(_Table):
         )
 
     def found(self, name: str) -> Found:
-        """As an item of a job. Its input is the table, without what has its default."""
+        """Returns the endpoint as an item of a job. The input is the table without default values."""
         given = self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return Found(ENDPOINT, name, given, depth=0, recheck=f"every {self.interval}")
 
 
 def endpoint_of(given: Mapping[str, Any]) -> Endpoint:
-    """Of an item's input."""
+    """Returns the endpoint in an item's input."""
     return Endpoint.model_validate(dict(given))
 
 
 def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
-    """Of what somebody gives for one endpoint; without anything its name is its address. Raises UsageError."""
+    """Checks the definition of an endpoint; an empty one uses the name as its address. Raises UsageError."""
     try:
         endpoint = Endpoint(**{"collection": collection_of(name), **(given or {"url": name, "collection": ALONE})})
         _check_schema(endpoint.json_schema or {})
@@ -198,18 +198,18 @@ def declared(name: str, given: Mapping[str, Any]) -> Endpoint:
 
 
 def warn_of_formats(name: str, endpoint: Endpoint) -> None:
-    """Says which words of a schema check nothing."""
+    """Warns about formats in a schema that check nothing."""
     for word in unchecked_formats(endpoint.json_schema):
         logger.warning("%s.schema: the format %r is none of JSON Schema's: it checks nothing", name, word)
 
 
 def missing_variables(endpoint: Endpoint) -> list[str]:
-    """Those that the environment does not have."""
+    """Returns the variables that are missing from the environment."""
     return sorted({name for name in endpoint.variables if not os.environ.get(name, "").strip()})
 
 
 def read_endpoints(given: str) -> dict[str, Endpoint]:
-    """Name -> endpoint: of `@FILE`, or of addresses with commas between. Raises UsageError that names each fault."""
+    """Reads endpoints by name, from `@FILE` or comma-separated addresses. Raises UsageError that names each fault."""
     if not given.startswith("@"):
         return _of_addresses([each.strip() for each in given.split(",")], "-a endpoints")
     path = Path(os.path.expanduser(given[1:]))
@@ -289,7 +289,7 @@ def collection_of(name: str) -> str:
 
 
 def _schema(given: Any, folder: Path) -> Any:
-    """As it is; of a file; or of a pydantic model, `package.module:Model`. Raises UsageError."""
+    """Reads a schema: a table, a file, or a pydantic model, `package.module:Model`. Raises UsageError."""
     if isinstance(given, str):
         module, colon, name = given.partition(":")
         given = _of_model(module, name) if colon else _of_file(folder / given)
@@ -300,7 +300,7 @@ def _schema(given: Any, folder: Path) -> Any:
 
 
 def _check_schema(schema: Any) -> None:
-    """Raises UsageError. A large one may cost much to check."""
+    """Raises UsageError for a bad schema. Checks a large one in a separate process, because that may be expensive."""
     if len(json.dumps(schema)) <= SMALL_SCHEMA:
         check_schema(schema)
         return
@@ -323,7 +323,7 @@ def _of_file(path: Path) -> Any:
 def _of_model(module: str, name: str) -> Any:
     try:
         model = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two of what is no module's name
+    except (ImportError, AttributeError, TypeError, ValueError) as error:  # the last two are for an invalid module name
         raise UsageError(f"the model {module}:{name} cannot be imported: {error}") from None
     if not isinstance(model, type) or not issubclass(model, BaseModel):
         raise UsageError(f"{module}:{name} is no pydantic model")

@@ -1,4 +1,4 @@
-"""The spider `endpoints`: JSON APIs, each looked at in its own interval."""
+"""The spider `endpoints`: JSON APIs, each visited at its own interval."""
 
 import hashlib
 import json
@@ -41,7 +41,7 @@ from harvester.spiders.labels import note_new_labels
 from harvester.spiders.pagination import ListPage, PagedItem, PaginationSpider
 
 DOCUMENT = "document"
-"""The only entry of an endpoint that is kept as a whole."""
+"""Key of the only entry when a document is saved as a whole."""
 
 
 class EndpointsArguments(SpiderArguments):
@@ -52,7 +52,7 @@ class EndpointsArguments(SpiderArguments):
     )
 
     def identity(self) -> dict[str, Any]:
-        """Of a file its place: the job goes on when what stands in it has changed."""
+        """Returns the path when the endpoints come from a file: the job continues when its content has changed."""
         if not self.endpoints.startswith("@"):
             return {"endpoints": self.endpoints}
         return {"endpoints": f"@{Path(os.path.expanduser(self.endpoints[1:])).resolve()}"}
@@ -62,10 +62,10 @@ class EndpointsArguments(SpiderArguments):
 
 
 class EndpointsSpider(PaginationSpider):
-    """Looks at JSON APIs again and again, and keeps what is new or has changed: rows of theirs, or the whole answer.
+    """Visits JSON APIs repeatedly, and saves new or changed rows, or the whole response.
 
-    Domain: that of each endpoint's address. Caveats: none is looked at more often than every 30 seconds; one that fails
-    ten times in a row is left alone until `harvester endpoints restart`. Arguments: `-a endpoints=@FILE`, see
+    Domain: the address of the endpoint. Caveats: an endpoint is visited at most every 30 seconds; one that fails ten
+    times in a row is not visited again until `harvester endpoints restart`. Arguments: `-a endpoints=@FILE`, see
     docs/endpoints.md.
     """
 
@@ -78,7 +78,7 @@ class EndpointsSpider(PaginationSpider):
 
     @classmethod
     def parse_arguments(cls, given: dict[str, Any]) -> SpiderArguments:
-        """Reads the file, too. Raises UsageError that names each fault in it."""
+        """Parses the arguments and reads the file. Raises UsageError that names each fault in it."""
         arguments = super().parse_arguments(given)
         if isinstance(arguments, EndpointsArguments) and "job" not in given:
             endpoints = read_endpoints(arguments.endpoints)
@@ -100,7 +100,7 @@ class EndpointsSpider(PaginationSpider):
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        """Of one that is added to a job, or changed there. What is given may hold the endpoint's name, too."""
+        """Checks an endpoint that is added to a job or changed there. The input may contain the name, too."""
         given = {name: value for name, value in found.input.items() if (name, value) != ("name", found.key)}
         checked = declared(found.key, given)
         warn_of_formats(found.key, checked)
@@ -163,7 +163,7 @@ class EndpointsSpider(PaginationSpider):
         read: RowsPage = await self.read(read_rows, response.body, _content_type(response), endpoint.wanted, known)
         leads_to = next_of(endpoint, read.next, response)
         if known == read.answer:
-            return ListPage([], [], kept=kept)  # nothing of it is new, however many rows there are
+            return ListPage([], [], kept=kept)  # the response is unchanged
         entries = [ListEntry(row.key or row.version, "" if row.problem else row.version) for row in read.rows]
         shape = self._shape(endpoint, read.shape, kept, has_rows=bool(read.rows))
         outputs = _Outputs(read.rows, lambda row: self._of_row(endpoint, row, response))
@@ -177,8 +177,10 @@ class EndpointsSpider(PaginationSpider):
         return self._record(endpoint, _item(msgspec.json.decode(row.text), row.key), row.text, response)
 
     def _shape(self, endpoint: Endpoint, now: parse.Shape, kept: Mapping[str, Any], *, has_rows: bool) -> parse.Shape:
-        """What rows have looked like, with these. Raises ParseError when they are not as before, and no schema says how
-        they must be."""
+        """Merges the fields of these rows with the known fields.
+
+        Raises ParseError when they conflict and the endpoint has no schema.
+        """
         before = dict(kept.get("shape", ()))
         if has_rows and endpoint.json_schema is None and (change := parse.shape_change(before, now)):
             raise ParseError(f"it is not as before: {change}")
@@ -199,7 +201,7 @@ def _content_type(response: Response) -> str:
 
 
 class _Outputs(Sequence[Any]):
-    """Makes what is yielded for a row when it is asked for: of most rows of an answer nothing is new."""
+    """The outputs of rows, built on access: most rows in a response are not new."""
 
     def __init__(self, rows: Sequence[EndpointRow], make: Callable[[EndpointRow], Any]) -> None:
         self._rows = rows
@@ -218,7 +220,7 @@ def _item(row: Any, key: str) -> dict[str, Any]:
 
 
 def address_of(endpoint: Endpoint, at: Position) -> str:
-    """Of a page. A cursor goes into the address of the first one; what is an address itself is asked for."""
+    """Returns the address of a page: the cursor as a parameter of the first address, or the next address itself."""
     pages = endpoint.pages
     if pages is None or at is None:
         return endpoint.url
@@ -232,7 +234,7 @@ def address_of(endpoint: Endpoint, at: Position) -> str:
 
 
 def next_of(endpoint: Endpoint, found: Any, response: Response) -> str | None:
-    """The cursor or address that a page hands out. `found`: what stands where it should. Raises ParseError."""
+    """Returns the cursor or address of the next page. `found`: the value at its path. Raises ParseError."""
     pages = endpoint.pages
     if pages is None:
         return None

@@ -1,1 +1,1 @@
-"""The spider of hashtags and trends: `asking` is what all its sources share, each source has a module of its own."""
+"""The spider of hashtags and trends: all sources share `requests`; every source is a module."""

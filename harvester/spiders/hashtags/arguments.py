@@ -1,4 +1,4 @@
-"""What can be asked of the spider `hashtags`."""
+"""The arguments of the spider `hashtags`."""
 
 import os
 import re
@@ -18,15 +18,15 @@ Source = Literal["google", "mastodon", "bluesky", "tiktok", "instagram", "youtub
 SOURCES: tuple[Source, ...] = ("google", "mastodon", "bluesky", "tiktok", "instagram", "youtube")
 Part = Literal["trends", "tags", "counts"]
 TAG = "tag"
-"""What a line of a file of tags names."""
+"""Kind of the items in a file of tags; also the name of the column."""
 MOST_LETTERS = 100
-"""Of a tag: more than any source allows."""
+"""Maximum number of letters in a tag: more than any source allows."""
 _is_region = re.compile(r"[A-Z]{2}").fullmatch
 _is_host = re.compile(r"(?:[a-z0-9_-]+\.)*[a-z0-9_-]+(?::[0-9]{1,5})?").fullmatch
 
 
 def problem_of_tag(text: str) -> str:
-    """Why a text is no hashtag; empty when it is one."""
+    """Returns why a text is not a hashtag; empty when it is."""
     normal = normal_tag(text)
     if 0 < len(normal) <= MOST_LETTERS and all(map(is_of_tag, normal)):
         return ""
@@ -101,7 +101,7 @@ class HashtagsArguments(SpiderArguments):
         return self
 
     def read_tags(self) -> Iterator[str]:
-        """As they were given, each once. Raises UsageError for a file that cannot be used, with its bad lines."""
+        """Yields the tags as typed, without duplicates. Raises UsageError for an unusable file, with its bad lines."""
         known = set()
         for tag in self._all_tags():
             if (normal := normal_tag(tag)) not in known:
@@ -114,18 +114,18 @@ class HashtagsArguments(SpiderArguments):
             yield from (found.key for found in items_of_file(path, "tags", TAG, "", (TAG, "key"), _problem_of))
 
     def identity(self) -> dict[str, Any]:
-        """What tells one harvest from another: of files their contents."""
+        """Returns the values that identify a harvest: a digest of the content stands for a file."""
         if self._files and not self._digest:
             self._digest = ",".join(map(digest_of, self._files))
         return self.kept() | {"tags": [*map(normal_tag, self._inline), self._digest]}
 
     @classmethod
     def names_file(cls, name: str, value: str) -> bool:
-        """Also behind other tags."""
+        """Returns True also when the file follows other tags."""
         return any(super(HashtagsArguments, cls).names_file(name, part) for part in value.split(","))
 
     def kept(self) -> dict[str, Any]:
-        """Not the tags: they are items of the job, and may come from a file that other machines do not have."""
+        """Leaves out the tags: they are items of the job, and may come from a file that other machines do not have."""
         return self.model_dump(mode="json", exclude={"tags"})
 
     @property
@@ -146,7 +146,7 @@ def _problem_of(found: Found) -> str:
 
 
 def instance_of(text: str) -> str:
-    """Host of an instance, as people write it; with http:// where it is that. Raises ValueError."""
+    """Normalises the host of an instance; keeps http:// if given. Raises ValueError."""
     plain = text.strip().lower().removeprefix("https://").rstrip("/")
     host = plain.removeprefix("http://")
     if not _is_host(host) or not urlsplit(f"//{host}").hostname:
@@ -155,7 +155,7 @@ def instance_of(text: str) -> str:
 
 
 def region_of(text: str) -> str:
-    """The code of a country. Raises ValueError."""
+    """Normalises the code of a country. Raises ValueError."""
     code = text.strip().upper()
     if not _is_region(code):
         raise ValueError(f"{text!r} is no code of a country, like US or DE")

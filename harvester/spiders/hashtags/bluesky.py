@@ -1,4 +1,4 @@
-"""Bluesky: its trends, posts with a tag for those who have a login, and counts of tags in posts harvested before."""
+"""Bluesky: its trends, posts with a tag if there is a login, and counts of tags in posts harvested before."""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,11 +25,11 @@ from harvester.spiders.hashtags.requests import TAG, HashtagRequests, WantedTag
 from harvester.stores.mongodb import connect, disconnect
 
 EVERY = timedelta(hours=1)
-"""How often there is something new."""
+"""Time between two updates of the source."""
 MOST_TRENDS, MOST_POSTS = 25, 100
-"""Of an answer."""
+"""Maximum number of rows in a response."""
 MOST_COUNTED = 100
-"""Tags that are counted when none are given: those in most posts."""
+"""Maximum number of counted tags, the most frequent ones, when no tags are given."""
 NO_LOGIN = (
     "Bluesky lets only those search who have a login: set HARVESTER_BLUESKY_IDENTIFIER and"
     " HARVESTER_BLUESKY_APP_PASSWORD"
@@ -37,22 +37,22 @@ NO_LOGIN = (
 
 
 class Bluesky(HashtagRequests):
-    """Asks the AppView for trends; for posts with a tag the account's own server."""
+    """Requests trends from the AppView, and posts with a tag from the account's own server."""
 
     login_origin: str | None = None
     """The signed-in account's own server; None without a login."""
 
     @cached_property
     def account(self) -> SpiderAccount | None:
-        """Raises UsageError when half a login is configured."""
+        """The account to sign in with. Raises UsageError when half a login is configured."""
         return account_of(self.config)
 
     async def sign_in(self) -> None:
-        """To be called before anything is asked for."""
+        """Signs in. Must be called before the first request."""
         self.login_origin = await account_origin(self.crawler)
 
     def bluesky_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request | ItemResult]:
-        """Of an item."""
+        """Yields the first request of an item, or its result without a login."""
         if not wanted.tag:
             address = xrpc(self.config.bluesky_service, "app.bsky.unspecced.getTrends", {"limit": MOST_TRENDS})
             yield self.ask_json(address, self.read_bluesky_trends)
@@ -71,13 +71,13 @@ class Bluesky(HashtagRequests):
         return self.ask_json(address, self.read_search, meta={AUTHENTICATE: True}, **own)
 
     def read_bluesky_trends(self, response: Response) -> Iterator[Any]:
-        """The trends of the network."""
+        """Yields the trends of the network."""
         read = parse.parse_trends(response.body, self.look(response, parse.SOURCE, WORLD, parse.PERIOD, EVERY))
         yield read.records
         yield from read.rejects
 
     def read_search(self, response: Response, tag: str, left: int, asked: str) -> Iterator[Any]:
-        """A page of posts, and the next one: a page may be short, or empty, before the last."""
+        """Yields a page of posts, and the request for the next one: short or empty pages may come before the last."""
         seen, hits = self.provenance(response), parse.parse_hits(response.body)
         parsed = parse_posts(response.body, seen)
         yield parsed.records
@@ -92,9 +92,10 @@ class Bluesky(HashtagRequests):
             yield self._search_posts(tag, left, hits.cursor)
 
     async def counts(self) -> AsyncIterator[Batch]:
-        """How many harvested posts bear each of the given tags on each day, or each of those in most posts.
+        """Yields the number of harvested posts per day with a tag, for the given tags or the most frequent ones.
 
-        In the time of the posts, and with nobody asked: a later count replaces an earlier one of the same day.
+        The days are the posts' own. The method sends no requests. A later count replaces an earlier one of the same
+        day.
         """
         wanted = {normal_tag(tag) for tag in self.arguments.read_tags()}
         database = connect(self.config)
@@ -136,4 +137,4 @@ _PER_DAY: list[dict[str, Any]] = [
     {"$unwind": "$tag"},
     {"$group": {"_id": {"day": "$day", "tag": "$tag"}, "posts": {"$sum": 1}}},
 ]
-"""Day and tag -> posts. One that bears a tag twice counts once."""
+"""Day and tag -> number of posts. A post that has a tag twice counts once."""

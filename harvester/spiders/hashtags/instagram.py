@@ -1,4 +1,4 @@
-"""Instagram: media with a hashtag, from the Graph API, in the name of an account that may read public content."""
+"""Instagram: media with a hashtag, from the Graph API, by an account that may read public content."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,16 +19,16 @@ from harvester.spiders.hashtags.keys import INSTAGRAM, ApiKeys
 from harvester.spiders.hashtags.requests import TAG, WantedTag
 
 MOST_ROWS = 50
-"""Of an answer."""
+"""Maximum number of rows in a response."""
 TAGS, DAYS = 30, 7
-"""So many different hashtags may be asked for in so many days, which roll along."""
+"""Number of different hashtags that may be requested within a rolling window, and its days."""
 
 
 class Instagram(ApiKeys):
-    """Asks the Graph API: for a hashtag's id, then for its media."""
+    """Requests a hashtag's id from the Graph API, then its media."""
 
     def instagram_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request]:
-        """Of an item."""
+        """Yields the first request of an item."""
         tag = str(item.input.get(TAG) or wanted.tag)
         quota = Quota(self.quota_name(INSTAGRAM, "hashtags"), TAGS, tag.lower(), DAYS * 86_400.0)
         left = self.arguments_of(item).max_posts
@@ -42,7 +42,7 @@ class Instagram(ApiKeys):
         return self.ask_json(address, callback, errback=self.service_failed, meta=meta, **own)
 
     def read_hashtag_id(self, response: Response, tag: str, left: int) -> Iterator[Any]:
-        """The hashtag, and requests for what is popular with it, and for what is new."""
+        """Yields the hashtag, and the requests for its popular and recent media."""
         look = VisitContext(parse.SOURCE, "", "", datetime.now(UTC), self._seen(response))
         hashtag = parse.parse_search(response.body, look, tag)
         yield hashtag
@@ -55,7 +55,7 @@ class Instagram(ApiKeys):
         return self._ask_graph(f"{hashtag}/{edge}", asked, self.read_media, {}, **own)
 
     def read_media(self, response: Response, hashtag: str, edge: str, left: int, after: str) -> Iterator[Any]:
-        """A page of media, and the next one."""
+        """Yields a page of media, and the request for the next one."""
         read, following = parse.parse_media(response.body, self._seen(response)), parse.after(response.body)
         yield read.records
         yield from read.rejects
@@ -64,6 +64,6 @@ class Instagram(ApiKeys):
             yield self._media(hashtag, edge, left, following)
 
     def _seen(self, response: Response) -> Provenance:
-        """Without the id of the account that asked."""
+        """Returns the provenance without the account's id in the address."""
         seen = self.provenance(response)
         return replace(seen, url=seen.url.replace(f"user_id={self.config.instagram_user}&", ""))

@@ -1,4 +1,4 @@
-"""Services that want a key and have quotas: whose key it is, and what becomes of an item whose quota is used up."""
+"""Services with an API key and quotas: their keys, and items that wait for a used-up quota."""
 
 from collections.abc import AsyncIterator
 from functools import cached_property
@@ -24,17 +24,17 @@ NO_KEY = {
         " the account's id and HARVESTER_INSTAGRAM_TOKEN"
     ),
 }
-"""What to do without one."""
+"""Service -> message when its key is missing."""
 
 
 class ApiKeys(HashtagRequests):
-    """Has the keys of the settings."""
+    """Provides the API keys from the settings."""
 
     HAS_QUOTAS = True
 
     @cached_property
     def keys(self) -> dict[str, SpiderAccount]:
-        """By service."""
+        """The accounts that send API keys, by service."""
         config, found = self.config, {}
         if key := config.youtube_key:
             headers = {"X-Goog-Api-Key": "{password}"}
@@ -49,13 +49,13 @@ class ApiKeys(HashtagRequests):
         return list(self.keys.values())
 
     def quota_name(self, service: str, what: str) -> str:
-        """Of a key's quota: two keys have two."""
+        """Returns the name of a key's quota: each key has its own."""
         key = self.config.youtube_key.get_secret_value() if self.config.youtube_key else ""
         whose = key if service == YOUTUBE else self.config.instagram_user or ""
         return f"{service} {what} {sha256(whose.encode()).hexdigest()[:12]}"
 
     async def service_failed(self, failure: Failure) -> AsyncIterator[Any]:
-        """An errback: has an item wait for its quota, and end with a refused key. What else failed is tried again."""
+        """Errback: an item waits for its quota, and fails with a refused key. Other failures are retried."""
         request = failure.request  # type: ignore[attr-defined]
 
         async def outputs() -> AsyncIterator[Any]:

@@ -19,17 +19,17 @@ from harvester.spiders.hashtags.requests import TAG, HashtagRequests, WantedTag
 from harvester.spiders.job import errback
 
 EVERY = timedelta(hours=1)
-"""How often there is something new."""
+"""Time between two updates of the source."""
 MOST_TRENDS, MOST_POSTS = 20, 40
-"""Of an answer."""
+"""Maximum number of rows in a response."""
 TOKEN = "docs/hashtags.md says how to give harvester a token of yours"
 
 
 class Mastodon(HashtagRequests):
-    """Asks instances for trends, and for the latest posts with a tag."""
+    """Requests trends from instances, and the latest posts with a tag."""
 
     def mastodon_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request]:
-        """Of an item."""
+        """Yields the first request of an item."""
         if not wanted.tag:
             address = f"{origin_of_instance(wanted.place)}/api/v1/trends/tags?{urlencode({'limit': MOST_TRENDS})}"
             yield self.ask_json(address, self.read_mastodon_trends, place=wanted.place)
@@ -41,13 +41,13 @@ class Mastodon(HashtagRequests):
         yield self.ask_json(address, self.read_timeline, errback=self.timeline_failed, place=wanted.place, left=most)
 
     def read_mastodon_trends(self, response: Response, place: str) -> Iterator[Any]:
-        """The trends of an instance."""
+        """Yields the trends of an instance."""
         read = parse.parse_trends(response.body, self.look(response, parse.SOURCE, _host(place), parse.PERIOD, EVERY))
         yield read.records
         yield from read.rejects
 
     def read_timeline(self, response: Response, place: str, left: int) -> Iterator[Any]:
-        """A page of posts, and the next one while some are left to be looked at."""
+        """Yields a page of posts, and the request for the next one until `max_posts` is reached."""
         honours = self.arguments_of(response).honour_opt_outs
         page = parse.parse_timeline(response.body, self.provenance(response), honour_opt_outs=honours)
         yield page.read.records
@@ -57,7 +57,7 @@ class Mastodon(HashtagRequests):
         left -= page.read.rows
         link = next_link([value.decode("latin-1") for value in response.headers.getlist("Link")], response.url)
         if page.read.rows and link and left > 0:
-            # Only its query is taken: the address of an instance behind a proxy may be another one.
+            # Only the link's query is used: an instance behind a proxy may send another address.
             query = urlencode(dict(parse_qsl(urlsplit(link).query)) | {"limit": min(MOST_POSTS, left)})
             address = urlsplit(response.url)._replace(query=query).geturl()
             if query == urlsplit(response.url).query:
@@ -70,7 +70,7 @@ class Mastodon(HashtagRequests):
             )
 
     def read_access(self, response: Response) -> Iterator[Any]:
-        """Why a timeline was empty: nobody uses the tag, or the instance shows none."""
+        """Yields the reason for an empty timeline: the tag has no posts, or the instance hides timelines."""
         access = parse.feeds_access(response.body)
         if access in ("disabled", "authenticated"):
             to_whom = "nobody" if access == "disabled" else f"those who log in only: {TOKEN}"
@@ -81,7 +81,7 @@ class Mastodon(HashtagRequests):
 
     @errback
     def access_unknown(self, failure: Failure) -> Iterator[Any]:
-        """An instance that does not say: older ones show timelines to everybody."""
+        """Ends the item of an instance without this information: older versions show timelines to everybody."""
         request = failure.request  # type: ignore[attr-defined]
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
         if get_policy(outcome).absent or outcome is Outcome.LAYOUT_CHANGED:
@@ -90,7 +90,7 @@ class Mastodon(HashtagRequests):
 
     @errback
     def timeline_failed(self, failure: Failure) -> Iterator[Any]:
-        """An instance that wants a login: another try would be refused as well."""
+        """Skips an instance that wants a login: a retry would be refused, too."""
         request = failure.request  # type: ignore[attr-defined]
         verdict = verdict_of(failure.value)  # type: ignore[arg-type]
         if verdict.outcome is Outcome.AUTH_REQUIRED:
@@ -100,7 +100,7 @@ class Mastodon(HashtagRequests):
 
 
 def origin_of_instance(place: str) -> str:
-    """Where its API is."""
+    """Returns the origin of an instance's API."""
     return place if "://" in place else f"https://{place}"
 
 

@@ -1,4 +1,4 @@
-"""Harvests hashtags and trends of several sources."""
+"""Harvests hashtags and trends from several sources."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
@@ -28,8 +28,8 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
     """Harvests hashtags and trends.
 
     Domain: trends.google.com, Mastodon (any instance), Bluesky, ads.tiktok.com, graph.facebook.com, www.googleapis.com.
-    Caveats: sources count over different periods, and round; what they call a trend differs; some want a key and have
-    small quotas. Arguments: see `harvester spiders show hashtags`.
+    Caveats: sources count over different periods, and round; their definitions of a trend differ; some need a key and
+    have small quotas. Arguments: see `harvester spiders show hashtags`.
     """
 
     name = "hashtags"
@@ -37,7 +37,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
 
     @classmethod
     def check_item(cls, found: Found) -> Found:
-        """A key is what `asking.Wanted` writes."""
+        """Checks and normalises a key, in the form of `WantedTag.key`."""
         wanted, tag = WantedTag.of(found.key), found.key.partition("#")[2]
         if wanted.source not in SOURCES or (found.kind == TAG) is not ("#" in found.key):
             like = "mastodon mastodon.social #cats" if found.kind == TAG else "google US"
@@ -57,7 +57,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
 
     @property
     def keeping_all(self) -> list[str]:
-        """Jobs of this run that keep also what people wrote who do not want to be collected."""
+        """Jobs of this run that also store posts of people who opt out."""
         return [job for job, known in self._arguments.items() if not getattr(known, "honour_opt_outs", True)]
 
     @classmethod
@@ -65,7 +65,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
         return read_staged(kind, key, raw, provenance)
 
     async def before(self) -> None:
-        """Raises UsageError when nothing is asked for, a key is missing, or a file of tags cannot be used."""
+        """Raises UsageError when the arguments name no tags or trends, a key is missing, or a file cannot be used."""
         await self.sign_in()
         if self.only:
             return
@@ -82,7 +82,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
 
     @property
     def is_counting(self) -> bool:
-        """Whether tags of harvested posts are to be counted."""
+        """True if tags of harvested posts are to be counted."""
         return not self.only and "counts" in self.arguments.collect
 
     async def start(self) -> AsyncIterator[Any]:
@@ -125,7 +125,7 @@ class HashtagsSpider(Google, Mastodon, Bluesky, Tiktok, Instagram, Youtube):
 
 
 def charts_of(source: str, asked_for: HashtagsArguments) -> Sequence[str]:
-    """Places whose trends a source tells."""
+    """Returns the places whose trends a source has."""
     match source:
         case "google" | "youtube":
             return asked_for.regions
@@ -139,14 +139,14 @@ def charts_of(source: str, asked_for: HashtagsArguments) -> Sequence[str]:
 
 
 def places_of_tags(source: str, asked_for: HashtagsArguments) -> Sequence[str]:
-    """Places in which a source knows single tags: the empty one where it has no places."""
+    """Returns the places where a source has single tags: an empty one if the source has no places."""
     if source == "mastodon":
         return asked_for.instances
     return [""] if source in ("bluesky", "instagram", "youtube") else ()
 
 
 def check_place(wanted: WantedTag) -> str:
-    """In its usual form. Raises ValueError when the source has no such place."""
+    """Returns the normalised place. Raises ValueError when the source has no such place."""
     place, days = (wanted.place.partition(" ")[::2]) if wanted.source == "tiktok" else (wanted.place, "")
     match wanted.source, bool(wanted.tag):
         case "mastodon", _:

@@ -1,6 +1,6 @@
-"""TikTok's Creative Center: its page is shown by a browser, and the answers that it got are read.
+"""TikTok's Creative Center: a browser shows its page, and the spider reads the captured responses.
 
-Nothing is signed here: what the page is refused is refused.
+The spider signs no requests: it gets only what the page gets.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from harvester.parsers.hashtags import tiktok as parse
 from harvester.spiders.hashtags.requests import HashtagRequests, WantedTag
 
 EVERY = timedelta(days=1)
-"""How often there is something new."""
+"""Time between two updates of the source."""
 PERIODS = ("7", "30", "120")
-"""Days over which it counts."""
+"""Periods of the counts, in days."""
 PATH = "/business/creativecenter/inspiration/popular/hashtag/pc/en"
 LIST = "/popular_trend/hashtag/list"
 MORE = 4
-"""How often more is asked for: a page has 20 hashtags, of the hundred that there are."""
+"""Number of clicks for more: a page has 20 of about a hundred hashtags."""
 ANSWER_S, MORE_S = 30.0, 3.0
-"""How long the first answer, and the button for more, may not be there."""
+"""Seconds to wait for the first response, and for the button for more."""
 _STEPS: list[dict[str, Any]] = [
     {"captured": f"*{LIST}?*", "timeout_s": ANSWER_S, "optional": True},
     *[{"click": ':text-is("View More")', "timeout_s": MORE_S, "optional": True}, {"scroll": "end", "most": 3}] * MORE,
@@ -36,17 +36,17 @@ _STEPS: list[dict[str, Any]] = [
 
 
 class Tiktok(HashtagRequests):
-    """Has a browser show the page of a country."""
+    """Lets a browser show the page of a country."""
 
     def tiktok_requests(self, wanted: WantedTag) -> Iterator[Request]:
-        """Of an item, whose place is a country and a number of days."""
+        """Yields the request of an item, whose place is a country and a number of days."""
         region, _, days = wanted.place.partition(" ")
         address = f"{self.config.tiktok_url}{PATH}?{urlencode({'countryCode': region, 'period': days})}"
         rendering = {"steps": _STEPS, "capture": [f"*{LIST}?*"], "locale": "en-US", "timeout_s": 3 * ANSWER_S}
         yield self.ask(address, self.read_hashtags, meta={RENDER: True, RENDERING: rendering}, region=region, days=days)
 
     def read_hashtags(self, response: Response, region: str, days: str) -> Iterator[Any]:
-        """What the page was answered, or else what it holds. Raises PageFailed when it was refused all."""
+        """Yields the hashtags in the captured responses and the page. Raises PageFailed when all were refused."""
         look = self.look(response, parse.SOURCE, region, f"{days}d", EVERY)
         answers = [
             parse.parse_list(answer.body, look) for answer in captured_of(response) if LIST in urlsplit(answer.url).path

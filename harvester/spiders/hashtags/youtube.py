@@ -1,4 +1,4 @@
-"""YouTube: popular videos of a country, and videos with a hashtag. Searches have a quota of their own, a small one."""
+"""YouTube: popular videos of a country, and videos with a hashtag. Searches have their own small quota."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,19 +18,19 @@ from harvester.spiders.hashtags.keys import YOUTUBE, ApiKeys
 from harvester.spiders.hashtags.requests import TAG, WantedTag
 
 EVERY = timedelta(hours=1)
-"""How often there is something new."""
+"""Time between two updates of the source."""
 MOST_ROWS = 50
-"""Of an answer."""
+"""Maximum number of rows in a response."""
 SEARCHES_A_DAY, UNITS_A_DAY = 100, 10_000
 ZONE = "America/Los_Angeles"
-"""At whose midnight quotas are new."""
+"""The time zone whose midnight resets quotas."""
 
 
 class Youtube(ApiKeys):
-    """Asks the Data API."""
+    """Requests videos from the Data API."""
 
     def youtube_requests(self, item: JobItem, wanted: WantedTag) -> Iterator[Request]:
-        """Of an item."""
+        """Yields the first request of an item."""
         most = self.arguments_of(item).max_posts
         if wanted.tag:
             yield self._search_videos(str(item.input.get(TAG) or wanted.tag), most)
@@ -58,7 +58,7 @@ class Youtube(ApiKeys):
         return self.ask_json(address, callback, errback=self.service_failed, meta=meta, **own)
 
     def read_popular(self, response: Response, region: str, first: int, left: int) -> Iterator[Any]:
-        """A page of the chart, and the next one."""
+        """Yields a page of the chart, and the request for the next one."""
         look = self.look(response, parse.SOURCE, region, parse.PERIOD, EVERY)
         read, rest = parse.parse_popular(response.body, look, first), parse.rest_of(response.body)
         yield read.records
@@ -68,7 +68,7 @@ class Youtube(ApiKeys):
             yield self._popular_videos(region, first + read.rows, left, rest.next_page)
 
     def read_found(self, response: Response, tag: str, left: int, asked: str) -> Iterator[Any]:
-        """A page of videos, and the next one."""
+        """Yields a page of videos, and the request for the next one."""
         read, rest = parse.parse_found(response.body, self.provenance(response)), parse.rest_of(response.body)
         yield read.records
         yield from read.rejects
