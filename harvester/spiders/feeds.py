@@ -187,7 +187,7 @@ class FeedsSpider(PaginationSpider):
         if level < MOST_LEVELS:
             entries += [ListEntry(address) for address in read.sitemaps]
             outputs += [Found(FEED, address, {LEVEL: level + 1}) for address in read.sitemaps]
-        if response.cb_kwargs["at"] is None:  # the first page's hints hold for older pages
+        if response.cb_kwargs["at"] is None:  # hints on older pages concern only those
             cache = (response.headers.get("Cache-Control") or b"").decode("latin-1")
             hints = msgspec.structs.replace(read.hints, interval_s=max(read.hints.interval_s, parse.max_age(cache)))
             kept = {"answer": "" if read.cut else answer, "hints": msgspec.to_builtins(hints)}
@@ -199,7 +199,7 @@ class FeedsSpider(PaginationSpider):
     def rest_of(self, kept: Mapping[str, Any]) -> datetime | None:
         return not_before(_hints_in(kept), datetime.now(UTC))
 
-    # Pages that say where feeds are -----------------------------------------------------------------------------
+    # Pages that link to feeds -----------------------------------------------------------------------------------
 
     async def _of_page(self, response: Response, url: str, level: int) -> ListPage:
         """Returns the feeds that a page links to, or else a request for robots.txt, to find the site's sitemaps."""

@@ -47,7 +47,7 @@ USUAL = ("key", "id", "parcel_id")
 
 
 def faults_of(flow: "Flow", config: Config) -> Iterator[str]:
-    """Yields each fault of a flow: a forbidden action of its recording, and the step."""
+    """Yields the forbidden actions in the recording of a flow, each with the number of the step."""
     yield from flow.faults()
     for number, step in enumerate(flow.recording.steps, 1):
         if step.type == "navigate" and (private := refuse_private(step.url, config)):
@@ -216,9 +216,9 @@ def row_of(key: str, given: Mapping[str, Any]) -> dict[str, Any]:
 class FlowSpider(JobSpider):
     """Replays a recording of Chrome's Recorder for each row of a table, and saves the collected fields and files.
 
-    Domain: the one that the recording starts at. Caveats: needs a browser; each row takes seconds, and a browser
-    context of its own; files stay on the machine that fetched them, unless they are stored in S3. Arguments: see
-    `harvester spiders show flow`.
+    Domain: the recording's first page. Caveats: needs a browser; each row takes seconds, and a separate browser
+    context; files stay on the machine that fetched them, unless they are stored in S3. Arguments: see `harvester
+    spiders show flow`.
     """
 
     name = "flow"

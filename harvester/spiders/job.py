@@ -82,7 +82,7 @@ class JobSpider(HarvesterSpider, ABC):
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]] = 1
     """Maximum number of items that share a request, where an API takes several: one number, or a number by kind."""
     CHECKED_AS: ClassVar[Mapping[str, str]] = {}
-    """Kind of items that pages lead to -> kind to check those items as that only the previous job has met.
+    """Kind of items that pages lead to -> kind of the check for such items that only the previous job has met.
 
     A missing item may have left all lists, so that no page leads to it. It is requested after everything else.
     """
@@ -91,7 +91,7 @@ class JobSpider(HarvesterSpider, ABC):
     BEGIN: ClassVar[str] = ""
     """The hint for an empty start list: which arguments to type."""
     ATTEMPTS: ClassVar[int] = RetryPolicy().attempts
-    """Number of failures after which an item fails, in jobs opened by `scrapy crawl`."""
+    """Maximum number of failures of an item, for jobs opened by `scrapy crawl`."""
     BACKOFF_S: ClassVar[float] = RetryPolicy().backoff_s
     """Seconds to wait after the first failure; doubled for each further one."""
 
@@ -143,7 +143,7 @@ class JobSpider(HarvesterSpider, ABC):
             said = "; ".join(said_of(error, cls.Arguments))
             raise UsageError(f"The arguments of the job {job.id} are none that this version knows: {said}.") from None
 
-    # What a spider gives ----------------------------------------------------------------------------------
+    # Hooks for spiders ------------------------------------------------------------------------------------
 
     @abstractmethod
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
@@ -221,7 +221,7 @@ class JobSpider(HarvesterSpider, ABC):
         url = found.input.get("url", found.key)
         return load_sites().of(url).name if isinstance(url, str) and url.startswith(WEB) else ""
 
-    # What callbacks ask -----------------------------------------------------------------------------------
+    # For callbacks ----------------------------------------------------------------------------------------
 
     def items_of(self, page: Response | Request) -> list[ItemRef]:
         """Returns the items that the page is fetched for."""
@@ -279,7 +279,7 @@ class JobSpider(HarvesterSpider, ABC):
             await ledger.make_indexes()
             await self.before()
             if self.only == ALL_JOBS or self.is_serving:
-                self.resumed = True  # run totals are only one worker's share
+                self.resumed = True  # stats count only this worker's share
                 return await self._run(ledger, None)
             return await self._run(ledger, await self._open(ledger))
         finally:
@@ -318,7 +318,7 @@ class JobSpider(HarvesterSpider, ABC):
             await pause(self.crawler, 0)
             await feeding.hold()
             if not self.resumed and monotonic() >= looked_at + OTHERS_S:
-                self.resumed, looked_at = bool(await feeding.others()), monotonic()  # totals are a share
+                self.resumed, looked_at = bool(await feeding.others()), monotonic()  # stats count only a share
             if serving:
                 await serving.file_entries()
 

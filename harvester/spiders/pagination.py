@@ -40,7 +40,7 @@ CUT_SHORT = "cut_short"
 WHOLE = "whole"
 """Stage of an item whose list was read to a known entry, or to its end."""
 OVERRUN = "overrun"
-"""Stage of an item whose list shows only its last entries, and they are all newer than the previous visit."""
+"""Stage of an item whose list shows only its last entries, none of them known from the previous visit."""
 STAGE_RANK = 3
 """Rank of all three stages."""
 MISSED = "harvester/lists/overrun"
@@ -52,7 +52,7 @@ REPEATED = "harvester/cursors/repeated"
 MAX_TOGETHER = 500
 """Maximum number of entries whose outputs are yielded together: other requests of the worker go on in between."""
 COST_UNCHANGED = 0.1
-"""Cost of a visit that is answered with 304, in requests."""
+"""Cost of a visit that is answered without a body, in requests."""
 
 
 class ListPage(NamedTuple):

@@ -92,7 +92,7 @@ class SitemapSpider(HarvesterSpider, ABC):
             self.logger.warning(said, without_user(response.url), sitemap.cut)
 
     def _sitemap(self, entry: SitemapEntry, site: str, level: int) -> Request | None:
-        """Returns the request for a sitemap; None for a private address or one that is nested too deeply.
+        """Returns the request for a sitemap; None for an invalid or private address, or one that is nested too deeply.
 
         A sitemap may be on another host: many sites have it so.
         """

@@ -105,7 +105,7 @@ def not_imported(given: BaseSettings) -> Iterator[tuple[str, str]]:
         for component, order in given.getdict(name).items():
             try:
                 load_object(component)
-            except Exception as error:  # noqa: BLE001  whatever its module raises
+            except Exception as error:  # noqa: BLE001  its module may raise anything
                 if order is None and isinstance(error, (NameError, TypeError, ValueError)):
                     continue  # Scrapy skips it, too
                 yield name, f"{component!r} cannot be imported: {fault_of_import(error)}"
@@ -303,7 +303,7 @@ class StartEntries:
                 self._scheduler.prepare(request, rooted=True)
         except (TooLargeError, UnserialisableRequestError) as error:
             raise UsageError(str(error)) from None
-        except Exception as error:  # noqa: BLE001  of the spider's own code: the next entry may be fine
+        except Exception as error:  # noqa: BLE001  an error in the spider: the next entry may be fine
             raise UsageError(f"{type(error).__name__}: {error}") from None
         if not requests:
             raise UsageError("make_request_from_data made no request of it")

@@ -32,7 +32,9 @@ class Authors(Declarations):
     """Requests the declarations of authors, and reads the responses."""
 
     def author_requests(self, items: Sequence[JobItem]) -> Iterator[Request | ItemResult]:
-        """Yields the requests for authors' declarations, or the results for authors that were just requested."""
+        """Yields the requests for authors' declarations, or the results for authors whose server has already been
+        asked.
+        """
         for item in items:
             if item.key in self.asked and item.looked is None:
                 yield ItemResult(item.id, "done", Outcome.OK)

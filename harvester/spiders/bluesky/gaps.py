@@ -106,14 +106,15 @@ class Gaps(KnownAccounts):
             self.crawler.stats.inc_value(f"harvester/lists/ended_early/{name}")
             yield Stage(account["id"], CUT_SHORT, STAGE_RANK)
 
-    # Accounts that are taken down meanwhile ---------------------------------------------------------------
+    # Accounts that disappear ------------------------------------------------------------------------------
 
     def ask_whether_there(
         self, asked_for: BlueskyArguments, account: Account, list_name: str = "", verdict: Verdict | None = None
     ) -> Request:
         """Returns the request that checks whether the account still exists, after a list was missing.
 
-        `verdict`: the verdict on the list; the account ends with it if the account itself exists. None: a success then.
+        `verdict`: the verdict on the list; the account ends with it if the account itself exists. None: an existing
+        account is fine.
         """
         name = "members" if list_name.startswith("at://") else list_name
         why = (verdict.outcome.value, f"{name}: {verdict.outcome}: {verdict.reason}") if verdict else None

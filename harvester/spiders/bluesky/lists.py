@@ -119,7 +119,7 @@ class Lists(Gaps):
     def _ask_members(
         self, asked_for: BlueskyArguments, account: Account, name: str, cursor: str | None, trail: Kept = ()
     ) -> Request:
-        """Returns the request for a page of a list's members; `name`: the address of one of the account's lists."""
+        """Returns the request for a page of members; `name`: the address of a list that the account owns."""
         parameters = {"list": name, "limit": PAGE} | ({"cursor": cursor} if cursor else {})
         return self.call(
             asked_for,

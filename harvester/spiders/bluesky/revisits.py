@@ -47,6 +47,6 @@ def collected(account: Mapping[str, Any]) -> Stage:
 
 
 def _period(key: str, at: datetime) -> int:
-    """Returns the number of a period; the periods of different accounts start at different times."""
+    """Returns the number of whole periods until a time. The periods of different accounts start at different times."""
     phase = timedelta(seconds=crc32(key.encode()) % int(WHOLE_EVERY.total_seconds()))
     return (at - datetime.fromtimestamp(0, UTC) + phase) // WHOLE_EVERY

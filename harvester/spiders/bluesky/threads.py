@@ -58,7 +58,7 @@ class Threads(BlueskyRequests):
         provenance = self.provenance(response)
         part = parse.parse_thread(response.body, provenance)
         if tree["root"] and at == tree["uri"] and part.above:
-            # A first post still shows the reply when only the two authors hide from each other.
+            # If only the two authors block each other, the tree of the first post still shows the reply.
             is_whole = part.above == tree["root"]
             yield Found(THREAD, part.above, {} if is_whole else {"root": tree["root"]}, depth=0)
             return

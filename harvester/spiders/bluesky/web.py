@@ -184,7 +184,7 @@ class WebPages(Lists):
         else:
             yield collected(account)
 
-    # Failing ----------------------------------------------------------------------------------------------
+    # Failures ---------------------------------------------------------------------------------------------
 
     @errback
     def seed_page_failed(self, failure: Failure) -> Iterator[Any]:

@@ -60,7 +60,7 @@ class ArcgisSpider(TableSpider):
         read = parse.parse_page(raw, cls.staged_source(key), provenance)
         return next((record for record in read.records if (record.KIND, record.key) == (kind, key)), None)
 
-    # Parcels that were named ------------------------------------------------------------------------------------
+    # Named parcels ----------------------------------------------------------------------------------------------
 
     def parcels_request(self, jurisdiction: Jurisdiction, condition: str, **arguments: Any) -> Request:
         form = urlencode({"where": condition, "outFields": "*", "returnGeometry": "false", "f": "json"})
@@ -68,7 +68,7 @@ class ArcgisSpider(TableSpider):
             method="POST", body=form, headers={"Content-Type": "application/x-www-form-urlencoded"}
         )
 
-    # All rows, by their place -----------------------------------------------------------------------------------
+    # All rows, by offset ----------------------------------------------------------------------------------------
 
     def begin(self, jurisdiction: Jurisdiction, described: Layer) -> Request:
         layer: dict[str, Any] = {"object_id": described.object_id, "most_rows": described.most_rows}
@@ -107,7 +107,7 @@ class ArcgisSpider(TableSpider):
                 item, "skipped", "pagination_unsupported", "the rows are asked for by their object ids instead"
             )
 
-    # All rows, by their object ids ------------------------------------------------------------------------------
+    # All rows, by object id -------------------------------------------------------------------------------------
 
     def parse_ids(self, response: Response, object_id: str, most_rows: int) -> Iterator[Any]:
         """Yields ranges of rows, and an item for the ids after the last range when the server did not list all."""

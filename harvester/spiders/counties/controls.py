@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 COLLECTION = "control_parcels"
 OLD = timedelta(days=2)
-"""Age at which a control parcel may have been sold or revalued: then they must all differ, not just two."""
+"""Age of a control parcel that may have been sold or revalued: then they must all differ, not just two."""
 
 
 class ControlStore:
@@ -34,7 +34,7 @@ class ControlStore:
         self._config = config
 
     def load(self, jurisdiction: str) -> list[KnownCard]:
-        """Returns the stored control parcels, or none when the entry's `changed` date or the parsers are newer."""
+        """Returns the stored control parcels; none when the entry's `changed` date is newer, or the parsers differ."""
         try:
             with connect_sync(self._config).client as client:
                 found = client[self._config.database][COLLECTION].find_one({"_id": jurisdiction})

@@ -40,7 +40,7 @@ _ERROR = "esearch-error"
 
 
 class _Search(NamedTuple):
-    """A search, carried by all requests of its chain."""
+    """A search, carried by the requests of the chain."""
 
     item: str
     kind: str

@@ -30,7 +30,7 @@ _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 class Search(NamedTuple):
-    """A search, carried as a list by all requests of its chain."""
+    """A search, carried as a list by the requests of the chain."""
 
     item: str
     kind: str
@@ -62,7 +62,7 @@ class SessionSpider(SearchingSpider, ABC):
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
         try:
             jurisdiction = self.jurisdiction_of(request)
-        except NotAccepted as error:  # the disclaimer was accepted when the request was sent
+        except NotAccepted as error:  # acceptance was withdrawn after the request
             yield ItemResult(search.item, "skipped", Outcome.POLICY_DENIED, str(error))
             return
         if outcome is Outcome.SESSION_EXPIRED and search.expired < MOST_EXPIRED:

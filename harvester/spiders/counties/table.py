@@ -176,7 +176,7 @@ class TableSpider(PlatformSpider):
             self.crawler.stats.inc_value("harvester/counties/rows_without_parcel_id", read.without_id)
         yield self.stored(read)
 
-    # Parcels that were named ------------------------------------------------------------------------------------
+    # Named parcels ----------------------------------------------------------------------------------------------
 
     def parse_parcels(self, response: Response, parcels: Parcels, padded: bool, alone: bool = False) -> Iterator[Any]:
         """Yields the records of parcels that share a request.

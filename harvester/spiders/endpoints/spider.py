@@ -143,7 +143,7 @@ class EndpointsSpider(PaginationSpider):
             request = request.replace(body=json.dumps(endpoint.body))
         return request
 
-    # Answers ----------------------------------------------------------------------------------------------------
+    # Responses --------------------------------------------------------------------------------------------------
 
     async def read_page(self, response: Response, of: PagedItem, kept: Mapping[str, Any]) -> ListPage:
         endpoint = endpoint_of(of.input)
