@@ -37,7 +37,7 @@ TASTES = {
     "METAREFRESH_ENABLED": False,  # default True; API responses do not need it
     "DOWNLOAD_TIMEOUT": 60,  # default 180
     "DOWNLOAD_WARNSIZE": 0,  # default 32 MiB; DOWNLOAD_MAXSIZE is an error already
-    "URLLENGTH_LIMIT": 0,  # default 2083; 25 at-uris are long
+    "URLLENGTH_LIMIT": 0,  # default 2083; 25 at-uris in a query are longer
     "MEDIA_ALLOW_REDIRECTS": True,  # default False; CDNs redirect
     "CONCURRENT_ITEMS": 2,  # default 100: tasks started for every response; records come in batches
     "WARN_ON_GENERATOR_RETURN_VALUE": False,  # default True: reads a callback's source again for every response

@@ -65,7 +65,7 @@ def read_checked(recording: str, collected: str, config: Config) -> "Flow":
 
 
 def request_of(flow: "Flow", **meta: Any) -> Request:
-    """Returns the request for the last page of a flow whose placeholders hold the values of a row."""
+    """Returns the request that runs a flow, whose row is filled in already, and ends at the flow's last page."""
     collected = flow.collected
     rendering: dict[str, Any] = {
         "steps": (),

@@ -40,7 +40,7 @@ CUT_SHORT = "cut_short"
 WHOLE = "whole"
 """Stage of an item whose list was read to a known entry, or to its end."""
 OVERRUN = "overrun"
-"""Stage of an item whose list shows only its last entries, none of them known from the previous visit."""
+"""Stage of an item whose list shows only its last entries, all unknown to the previous visit."""
 STAGE_RANK = 3
 """Rank of all three stages."""
 MISSED = "harvester/lists/overrun"

@@ -1,4 +1,4 @@
-"""Requests an account's declaration from its server before anything from the account is stored.
+"""Requests an account's declaration from its server before the account's data is stored.
 
 These requests carry nothing that the account wrote: they wait in Redis, whose log keeps everything written to it. The
 profile waits in the memory of its process until the response arrives. Another process requests the profile again.

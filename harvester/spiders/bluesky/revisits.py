@@ -1,4 +1,4 @@
-"""How far back the posts of an account in a recurring job are read at a visit."""
+"""The start of the posts that a visit reads, for accounts of a recurring job."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

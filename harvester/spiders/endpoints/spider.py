@@ -177,7 +177,7 @@ class EndpointsSpider(PaginationSpider):
         return self._record(endpoint, _item(msgspec.json.decode(row.text), row.key), row.text, response)
 
     def _shape(self, endpoint: Endpoint, now: parse.Shape, kept: Mapping[str, Any], *, has_rows: bool) -> parse.Shape:
-        """Merges the fields of these rows with the known fields.
+        """Merges the fields of new rows with the known fields.
 
         Raises ParseError when they conflict and the endpoint has no schema.
         """
