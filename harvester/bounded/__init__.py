@@ -1,5 +1,5 @@
-"""Calls of functions whose cost nobody knows beforehand, in a process of their own that has bounds of time and memory.
+"""Calls functions with unknown cost in a separate process with limits of time and memory.
 
-A parser that was given a hostile body holds the event loop, and the memory it takes, for as long as it likes. Here it
-is ended from outside: nothing in the process can swallow that, as libraries swallow a MemoryError.
+A parser with a hostile body blocks the event loop, and holds memory, for as long as it likes. Here the call is ended
+from outside: nothing inside the process can suppress that, as libraries suppress a MemoryError.
 """

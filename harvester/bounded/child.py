@@ -13,7 +13,7 @@ from harvester.bounded.frames import ITEM, PART, RAISED, READY, RESULT, dumps_in
 
 
 def serve(calls: BinaryIO, answers: BinaryIO) -> None:
-    """Answers one call after the other. The parent enforces the bounds; this process limits only its own CPU time."""
+    """Answers one call after the other. The parent enforces the limits; this process limits only its own CPU time."""
 
     def answer(kind: str, value: Any) -> None:
         write_frame(answers, (kind, value))
@@ -43,7 +43,7 @@ def _answer(function: Callable[..., Any], arguments: tuple[Any, ...], answer: Ca
 
 
 def _bound_time(cpu_s: float) -> None:
-    """Ends this process by itself if the parent is gone and does not."""
+    """Limits the CPU time of this process, in case the parent is dead and cannot end it."""
     try:
         import resource
     except ImportError:  # Windows

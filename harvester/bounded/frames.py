@@ -14,7 +14,7 @@ READY, PART, ITEM, RESULT, RAISED = "ready", "part", "item", "result", "raised"
 its exception."""
 LENGTH_BYTES = 8
 PART_ITEMS = 500
-"""Items of a long list that travel together."""
+"""Number of items of a long list that are sent together."""
 
 
 def write_frame(stream: IO[bytes], value: Any) -> None:
@@ -30,7 +30,7 @@ def write_frame(stream: IO[bytes], value: Any) -> None:
 
 
 def read_frame(stream: IO[bytes]) -> tuple[Any, int]:
-    """Returns the next value, and its size on its way. Raises EOFError when the other end is gone."""
+    """Returns the next value and its size in transit. Raises EOFError when the other end is closed."""
     number = _read_length(stream)
     sizes = [_read_length(stream) for _ in range(number + 1)]
     *buffers, pickled = [_read(stream, size) for size in sizes]
@@ -43,7 +43,7 @@ def dumps_in_parts(value: Any, send_part: Callable[[list[Any]], None]) -> bytes:
 
 
 def loads_in_parts(pickled: bytes, parts: list[Any]) -> Any:
-    """Returns the value. `parts` holds the items that were sent, in their order."""
+    """Returns the value. `parts` holds the items of the long lists, in the order they were sent."""
     return _FromParts(BytesIO(pickled), parts).load()
 
 

@@ -1,4 +1,4 @@
-"""One process for functions, which is ended from outside when a call takes more than its bounds."""
+"""A process for functions, which is ended from outside when a call exceeds its limits."""
 
 import os
 import pickle
@@ -18,7 +18,7 @@ from harvester.exceptions import NoProcessError, TooCostlyError
 LOOK_S = 0.02
 """Seconds between two checks of the process."""
 MAX_START_S = 120.0
-"""For the imports of a function; on a machine that is busy they take long."""
+"""Seconds to wait for the imports of a function. On a busy machine they take long."""
 _MB = 1 << 20
 
 
@@ -36,19 +36,22 @@ class Bounds(NamedTuple):
 
 
 class BoundedProcess:
-    """Calls functions in a process of its own, one after the other. The process starts with the first call.
+    """Calls functions in a separate process, one after the other. The process starts with the first call.
 
-    A function is given by its name, so it stands at the top level of a module. What it is given, returns and raises
-    can be pickled. All methods block; only `stop` may be called from another thread.
+    A function is sent by name, so it must stand at the top level of a module. Its arguments, results and exceptions
+    must be picklable. All methods block; only `stop` may be called from another thread.
     """
 
     def __init__(self, files: Sequence[int] = ()) -> None:
-        """`files`: descriptors of open files, which the process has under the same numbers (not on Windows)."""
+        """Takes descriptors of open files. The process has them under the same numbers (not on Windows)."""
         self._files = files
         self._process: subprocess.Popen[bytes] | None = None
 
     def call(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns what the function returns; of a generator, a list. Raises what it raises, and TooCostlyError."""
+        """Returns the result of the function; for a generator, a list.
+
+        Raises the function's exceptions, and TooCostlyError.
+        """
         items = []
         calling = self.items(bounds, function, *arguments)
         while True:
@@ -58,7 +61,10 @@ class BoundedProcess:
                 return items or end.value
 
     def items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Generator[Any, None, Any]:
-        """Yields what a generator yields, as it comes: the process waits when nobody takes it. Returns the result."""
+        """Yields the values of a generator as they arrive, and returns the result.
+
+        The process waits while the consumer does not take the next value.
+        """
         process = self._started()
         assert process.stdin
         assert process.stdout
@@ -88,16 +94,16 @@ class BoundedProcess:
                         raise _raised(*value)
                     return loads_in_parts(value, parts)
         except (OSError, EOFError, pickle.UnpicklingError):
-            if is_done:  # it is the function's own
+            if is_done:  # raised by the function itself
                 raise
             raise TooCostlyError(watch.reason or _death_of(process)) from None
         finally:
             watch.end()
-            if not is_done:  # it is gone, or busy with what nobody wants any more
+            if not is_done:  # it is dead, or busy with a call that was given up
                 self.close()
 
     def stop(self) -> None:
-        """Ends the process whatever it does, and the call that waits for it with TooCostlyError."""
+        """Ends the process in any state. A call that waits for it raises TooCostlyError."""
         if process := self._process:
             process.kill()
 
@@ -112,7 +118,7 @@ class BoundedProcess:
             process.wait()
 
     def _started(self) -> "subprocess.Popen[bytes]":
-        if self._process and self._process.poll() is not None:  # killed meanwhile, as by a machine without memory
+        if self._process and self._process.poll() is not None:  # killed, for example by a machine out of memory
             self.close()
         if self._process is None:
             try:
@@ -123,17 +129,17 @@ class BoundedProcess:
 
 
 class _Watch:
-    """Looks from a thread what a call takes, and ends the process when that is too much."""
+    """Checks the cost of a call from a thread, and ends the process when a limit is exceeded."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", bounds: Bounds) -> None:
         self.reason = ""
-        """Why the process was ended; empty when it was not."""
+        """Reason why the process was ended; empty if it was not."""
         self._process = process
         self._bounds = bounds
         self._ended = Event()
         self._thread = Thread(target=self._look, name="bounded", daemon=True)
         self._started_with: tuple[float, int] | None = None
-        """Seconds and bytes that the process had taken before the call."""
+        """CPU seconds and bytes of memory that the process had used before the call."""
         self._until: float | None = None
         self._received = 0
 
@@ -145,16 +151,16 @@ class _Watch:
         self._thread.join()
 
     def begin(self) -> None:
-        """The function is imported: what is taken from now on is the call's."""
+        """Starts to measure the call. The function is imported, so its imports do not count."""
         with suppress(psutil.Error):
             self._started_with = self._taken()
 
     def wait_for(self, seconds: float) -> None:
-        """An answer is waited for, so long."""
+        """Sets the time limit for the next answer."""
         self._until = monotonic() + seconds
 
     def note_answer(self, size: int) -> None:
-        """Raises TooCostlyError when more has come than may."""
+        """Counts an answer. Raises TooCostlyError when the answers exceed the limit in bytes."""
         self._until = None
         self._received += size
         if self._received > self._bounds.result_mb * _MB:
@@ -186,12 +192,12 @@ class _Watch:
 
 
 def _uncopied(argument: Any) -> Any:
-    """Bytes, so that the pickle does not hold them; they come out as bytes."""
+    """Wraps bytes so that the pickle does not copy them. The process receives bytes."""
     return pickle.PickleBuffer(argument) if isinstance(argument, bytes) else argument
 
 
 def _raised(kind: type[Exception], arguments: tuple[Any, ...], values: dict[str, Any], trace: str) -> Exception:
-    """The exception of the function, made without its constructor, which may want other arguments."""
+    """Rebuilds the exception of the function without its constructor, which may need other arguments."""
     error = kind.__new__(kind, *arguments)
     error.args = arguments
     error.__dict__.update(values)
@@ -207,15 +213,15 @@ def _death_of(process: "subprocess.Popen[bytes]") -> str:
 
 def _start_child(files: Sequence[int]) -> "subprocess.Popen[bytes]":
     """Starts the process with pipes to its standard input and output. Raises OSError."""
-    environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # and none of our secrets
+    environment = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}  # without our secrets
     if os.name == "nt":
         environment["SYSTEMROOT"] = os.environ["SYSTEMROOT"]  # Python does not start without it
     return subprocess.Popen(
         [sys.executable, "-m", "harvester.bounded.child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # what libraries say of damage
+        stderr=subprocess.DEVNULL,  # messages of libraries about damaged input
         env=environment,
         pass_fds=files,
-        start_new_session=True,  # Ctrl-C at the terminal is for the crawl
+        start_new_session=True,  # Ctrl-C at the terminal must only reach the crawl
     )

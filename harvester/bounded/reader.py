@@ -1,4 +1,4 @@
-"""Calls of an event loop: short ones do not wait behind long ones."""
+"""Runs bounded calls for an event loop, so that short calls do not wait behind long ones."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -10,21 +10,21 @@ from harvester.bounded.process import BoundedProcess, Bounds
 from harvester.exceptions import TooCostlyError
 
 QUICK = Bounds(cpu_s=1.0, memory_mb=64, result_mb=16, silence_s=30.0)
-"""Of the first try, which nearly all calls need only."""
+"""Limits of the first try, which is enough for nearly all calls."""
 SLOW = Bounds(cpu_s=20.0, memory_mb=256, result_mb=64, silence_s=120.0)
-"""Of the second."""
+"""Limits of the second try."""
 MAX_WAITING_BYTES = 96 << 20
 """Bytes that may wait to be parsed, or are being parsed, before fetching pauses."""
 QUICK_BYTES = 2 << 20
-"""What is larger is not tried in the first process."""
+"""Maximum number of bytes for the process with short calls. Larger arguments go to the other process at once."""
 
 _END = object()
 
 
 class BoundedReader:
-    """Two processes: one for calls that are short, and one for those that were not, or are of something large.
+    """Two processes: one for short calls, and one for large arguments and for calls that the first could not finish.
 
-    So what costs much holds up only what costs much, and both together have a bound.
+    Costly calls delay only other costly calls, and the total cost is limited.
     """
 
     def __init__(self, quick: Bounds = QUICK, slow: Bounds = SLOW) -> None:
@@ -37,9 +37,11 @@ class BoundedReader:
         self._turn = asyncio.Lock()
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Returns what the function returns; of a generator, a list. Raises what it raises, and TooCostlyError.
+        """Returns the result of the function; for a generator, a list.
 
-        It may be called twice, and has no effects. See BoundedProcess for what can be called.
+        Raises the function's exceptions, and TooCostlyError.
+
+        The function may be called twice, so it must have no side effects. See BoundedProcess for its requirements.
         """
         with self._counted(arguments) as size:
             if size <= QUICK_BYTES:
@@ -48,13 +50,13 @@ class BoundedReader:
             return await self._slow.call(self._slow_bounds, function, *arguments)
 
     async def call_within(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls the function once, within these bounds."""
+        """Calls the function once, within the given limits."""
         with self._counted(arguments) as size:
             lane = self._quick if size <= QUICK_BYTES else self._slow
             return await lane.call(bounds, function, *arguments)
 
     async def wait_for_room(self) -> None:
-        """Waits while more than MAX_WAITING_BYTES wait to be read. Each call ends, so that room comes."""
+        """Waits while more than MAX_WAITING_BYTES wait to be read. Each call ends, so the wait ends too."""
         await self._has_room.wait()
 
     @contextmanager
@@ -74,7 +76,7 @@ class BoundedReader:
             self._has_room.set()
 
     async def items(self, bounds: Bounds, function: Callable[..., Any], *arguments: Any) -> AsyncGenerator[Any, None]:
-        """Runs a generator in a new process, and yields its items as they come. Calls run one after the other."""
+        """Runs a generator in a new process, and yields its items as they arrive. Calls run one after the other."""
         async with self._turn:
             process, executor = BoundedProcess(), ThreadPoolExecutor(1, "bounded")
             self._streams.add(process)
@@ -84,13 +86,13 @@ class BoundedReader:
                 while (item := await loop.run_in_executor(executor, next, calling, _END)) is not _END:
                     yield item
             finally:
-                process.stop()  # and the thread is free
+                process.stop()  # so that the thread becomes free
                 self._streams.discard(process)
                 await loop.run_in_executor(executor, process.close)
                 executor.shutdown(wait=False)
 
     async def close(self) -> None:
-        """Ends all processes. Calls under way raise TooCostlyError."""
+        """Ends all processes. Running calls raise TooCostlyError."""
         for process in self._streams:
             process.stop()
         await asyncio.gather(self._quick.close(), self._slow.close())
@@ -114,7 +116,7 @@ class _Lane:
             try:
                 return await asyncio.shield(called)
             except asyncio.CancelledError:
-                self._process.stop()  # and the thread is free
+                self._process.stop()  # so that the thread becomes free
                 await asyncio.gather(called, return_exceptions=True)
                 raise
 

@@ -1,1 +1,1 @@
-"""What decides about an attempt: the steps that judge it, and the decision that follows from their advice."""
+"""Decides whether a request is retried: steps judge the attempt, and the decision follows from their advice."""

@@ -1,4 +1,4 @@
-"""Decides whether a request is tried again. Pure: the same attempt leads to the same decision."""
+"""Decides whether a request is retried. Pure: the same attempt leads to the same decision."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -7,43 +7,43 @@ from typing import NamedTuple
 from harvester.outcomes import Outcome, Policy
 
 RETRIES_OF_UNKNOWN_HOSTS = 2
-"""A host that has never answered is probably not there."""
+"""Maximum number of retries for a host that has never answered. Such a host probably does not exist."""
 
 
 class Advice(StrEnum):
-    """What a step knows of the next attempt that the policy of the outcome does not know."""
+    """Advice of a step on the next attempt, from facts that the policy of the outcome lacks."""
 
     COUNTED = "counted"
     """There is a next attempt, by a route that was not tried yet."""
     FREE = "free"
-    """There is a next attempt, and this one does not count: the site knows nothing of it."""
+    """There is a next attempt, and this one does not count, since the site did not see it."""
     NONE = "none"
-    """There is no next attempt: it would come to the same."""
+    """There is no next attempt, since it would have the same result."""
 
 
 class AttemptResult(NamedTuple):
-    """An attempt of which the outcome is known."""
+    """An attempt with a known outcome."""
 
     outcome: Outcome
     tries: int
-    """Attempts that count, with this one."""
+    """Number of attempts that count, including this one."""
     retried: int = 0
-    """Retries as Scrapy counts them, in `meta["retry_times"]`."""
+    """Number of retries as Scrapy counts them, in `meta["retry_times"]`."""
     max_retries: int | None = None
-    """Retries that the project's RETRY_* settings allow; None where the policy of the outcome says it."""
+    """Number of retries that the project's RETRY_* settings allow; None if the policy of the outcome decides."""
     host_answered: bool = True
-    """Whether the host has answered any request in this run."""
+    """True if the host has answered any request in this run."""
     dont_retry: bool = False
-    """Whether the spider wants no retry (`meta["dont_retry"]`)."""
+    """True if the spider wants no retry (`meta["dont_retry"]`)."""
 
 
 class Retry(NamedTuple):
-    """The request is tried again."""
+    """The decision that the request is retried."""
 
     is_counted: bool
-    """Whether the attempt that ended counts as a try."""
+    """True if the attempt that ended counts as a try."""
     backoff_s: float
-    """Before the next attempt, without jitter."""
+    """Seconds to wait before the next attempt, without jitter."""
 
 
 def strongest(advices: Collection[Advice]) -> Advice | None:
@@ -52,9 +52,9 @@ def strongest(advices: Collection[Advice]) -> Advice | None:
 
 
 def decide(attempt: AttemptResult, policy: Policy, advices: Collection[Advice] = ()) -> Retry | None:
-    """Returns the retry that follows, or None when the outcome of the attempt is that of the request.
+    """Returns the retry that follows, or None if the outcome of the attempt becomes the outcome of the request.
 
-    Advice comes before the numbers of the policy and of the project, and before `dont_retry`.
+    Advice overrides the numbers of the policy and of the project, and `dont_retry`.
     """
     advice = strongest(advices)
     if advice is Advice.NONE or (advice is None and (attempt.dont_retry or _is_last(attempt, policy))):

@@ -1,4 +1,4 @@
-"""The steps that hear of each attempt's outcome, in their order. Each may advise what is to follow."""
+"""Steps that judge an attempt by the outcome, in order. Each may give advice on the next attempt."""
 
 import logging
 from enum import IntEnum, auto
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class JudgingStep(IntEnum):
-    """Steps that judge, in the order in which they hear of an outcome."""
+    """Steps that judge, in the order of their calls."""
 
     BREAKER = auto()
     CONDITIONAL = auto()
@@ -26,25 +26,25 @@ class JudgingStep(IntEnum):
 
 
 class Judge(Protocol):
-    """Judges a site, an identity or a proxy by the outcome of an attempt, and by nothing else."""
+    """Judges a site, an identity or a proxy only by the outcome of an attempt."""
 
     def __call__(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
-        """Returns the advice for the next attempt, None without any. `response`: None when there was no answer."""
+        """Returns the advice for the next attempt, or None. `response` is None if the attempt got no response."""
 
 
 class JudgingSteps:
-    """The steps of one crawl that judge."""
+    """The judging steps of a crawl."""
 
     def __init__(self) -> None:
         self._judges: dict[JudgingStep, Judge] = {}
 
     def add(self, step: JudgingStep, judge: Judge) -> None:
-        """Has a step judge each attempt from now on. It takes the place of an earlier judge of the same step."""
+        """Registers the judge of a step. It replaces an earlier judge of the same step."""
         self._judges[step] = judge
         self._judges = dict(sorted(self._judges.items()))
 
     def judge(self, request: Request, verdict: Verdict, response: Response | None) -> list[Advice]:
-        """Returns the advice of all steps. The fault of one step is logged, and costs neither the others nor a page."""
+        """Returns the advice of all steps. If a step fails, the error is logged, and the other steps are still called."""
         advices = []
         for step, judge in self._judges.items():
             try:

@@ -1,4 +1,4 @@
-"""The records: `base` is what all have in common; each family has a module of its own."""
+"""The records: `base` holds the base class of all records, and each family of records has its own module."""
 
 from harvester.items.base import ITEM, LINK, RECORDS, Batch, Media, MediaContent, Provenance, Record, Reject, Usage
 from harvester.items.found import Found, ItemResult, Looked, Stage

@@ -1,4 +1,4 @@
-"""Records as Scrapy's tools see items: what asks itemadapter for the fields of an item gets those of a record."""
+"""Lets itemadapter, and with it Scrapy's tools, read the fields of records."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,10 @@ from harvester.items.base import Record
 
 
 class RecordAdapter(AdapterInterface):
-    """`kind`, `_id`, and the fields that have a value but `raw`. Values are those of JSON; none can be changed."""
+    """A read-only view of a record:
+
+    `kind`, `_id`, and each field that has a value, except `raw`. Values are as in JSON.
+    """
 
     def __init__(self, item: Record) -> None:
         super().__init__(item)
@@ -40,6 +43,6 @@ class RecordAdapter(AdapterInterface):
 
 
 def register() -> None:
-    """Tells itemadapter of records."""
+    """Registers RecordAdapter in itemadapter. Calling it twice has no effect."""
     if RecordAdapter not in ItemAdapter.ADAPTER_CLASSES:
         ItemAdapter.ADAPTER_CLASSES = (*ItemAdapter.ADAPTER_CLASSES, RecordAdapter)

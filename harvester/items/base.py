@@ -1,8 +1,8 @@
-"""The base of all records: a natural key, provenance and files, checked where a record is constructed.
+"""The base of all records: a natural key, provenance and files, checked when a record is constructed.
 
 A record is a frozen msgspec Struct. `key` is its `_id` in MongoDB, so the same thing observed twice is one document.
-`raw` is the part of the answer it was read from; it is staged on disk and never written to MongoDB. Records are never
-in a cycle, so the garbage collector need not look at them (gc=False).
+`raw` is the part of the response that the record was read from; it is staged on disk and never written to MongoDB.
+Records are never in a reference cycle, so the garbage collector need not track them (gc=False).
 """
 
 import re
@@ -24,17 +24,17 @@ from harvester.items.raw import members
 from harvester.meta import ITEMS, USAGE
 
 RECORDS: dict[str, type["Record"]] = {}
-"""KIND -> type, of every record type whose module is imported."""
+"""All record types by KIND. A type is added when its module is imported."""
 LINK = "link"
-"""Kind of a reject that would have been no record, but a request."""
+"""Kind of a reject that would have become a request instead of a record."""
 ITEM = "item"
 """Kind of a reject that was an item of another type."""
 OF_ITEM = "provenance.item"
-"""Where a stored record names its job item. Each collection has an index on it."""
+"""Field of a stored record that names its job item. Each collection has an index on it."""
 GONE_AT = "gone_at"
-"""Field of a stored record that its site no longer shows: when the look began in which it was missing."""
+"""Field of a stored record that its site no longer shows: the start of the visit that found the record missing."""
 OUTBOX = "_outbox"
-"""Field of a stored record of which others are told (harvester.publish): what they know of it."""
+"""Field of a stored record that is published (see harvester.publish): the state that subscribers know."""
 RESERVED = frozenset(
     [
         "accounts",
@@ -63,9 +63,9 @@ RESERVED = frozenset(
         "webhooks",
     ]
 )
-"""Collections that are no record's."""
+"""Names of collections that a record type must not use."""
 WEB = ("https://", "http://")
-"""What a web address starts with."""
+"""Prefixes of a web address."""
 _NUMBER = (int, float, int | None, float | None)
 _TEXT = (str, str | None)
 _DECIMAL = (Decimal, Decimal | None)
@@ -77,34 +77,37 @@ _is_key = re.compile(
 
 
 class Usage(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a site says of the use of a page: `allowed`, `refused` or `unknown`."""
+    """The permissions that a site states for the use of a page: `allowed`, `refused` or `unknown`."""
 
     training: str = "unknown"
-    """For training models."""
+    """Permission to train models."""
     mining: str = "unknown"
-    """For mining text and data."""
+    """Permission to mine text and data."""
     signals: tuple[str, ...] = ()
-    """The words it was told from, as found."""
+    """The words of the site that these permissions were read from, as found."""
 
 
 class Provenance(Struct, frozen=True, omit_defaults=True, gc=False, cache_hash=True):
-    """Where and when a record was observed. One object is shared by all records of a page."""
+    """The place and time of an observation. All records of a page share one object."""
 
     url: str
-    """The address asked."""
+    """The requested address."""
     fetched_at: datetime
-    """UTC."""
+    """In UTC."""
     spider: str
     crawl: str = ""
-    """Identifier of the crawl in the ledger, if it has one."""
+    """Identifier of the crawl in the ledger; empty if the crawl has no entry there."""
     usage: Usage | None = None
-    """None: nothing was said, or nobody looked."""
+    """None if the site states nothing, or if the statement was not looked up."""
     item: str = ""
-    """Id of the job item that its page was fetched for; empty when there are several, or none."""
+    """Id of the job item that the page was fetched for; empty if it was fetched for several items or without one."""
 
     @classmethod
     def of(cls, page: Any, spider: str, crawl: str) -> Self:
-        """Of what is read now from this answer, or failure of a request, or of a request; None: from no page."""
+        """Returns the provenance of records that are read now.
+
+        `page` is a response, the failure of a request, or a request. None means that the record comes from no page.
+        """
         now = datetime.now(UTC)
         if page is None:
             return cls("", now, spider, crawl)
@@ -122,75 +125,91 @@ class Media(NamedTuple):
 
     url: str
     path: str
-    """Where it is stored, below the images location. Its end says what it must be: `.jpg` a picture, `.pdf` a PDF."""
+    """Path of the stored file, below the images location. The suffix is the required type:
+
+    `.jpg` a picture, `.pdf` a PDF.
+    """
     slot: str
-    """Which of the record's files it is: `avatar`, `banner`, the index of an image, `bill`."""
+    """Role of the file in its record: `avatar`, `banner`, the index of an image, `bill`."""
 
 
 class MediaContent(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What is known of a document, or why there is none."""
+    """The facts read from a document of a record, or the reason why the document is missing."""
 
     sha256: str = ""
-    """Of the stored file; so is the size. Empty: it is not stored."""
+    """Digest of the stored file. Empty if the file is not stored."""
     size: int = 0
-    """Bytes."""
+    """Bytes of the stored file."""
     pages: int | None = None
     text: str | None = None
     problem: str | None = None
-    """Why it was not stored, or why its text is missing or not whole: a word, a colon and more about it."""
+    """Reason why the file is not stored, or why its text is missing or incomplete: a word, a colon and details."""
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The base of all records. Raises InvalidRecordError when a value breaks a rule of its type.
 
-    A subclass that says its KIND is a record type, and is in RECORDS from then on; one that says none is the base of
-    a family. frozen, omit_defaults and gc are inherited, kw_only is not.
+    A subclass with a KIND is a record type and is added to RECORDS. A subclass without one is the base of a family.
+    Subclasses inherit frozen, omit_defaults and gc, but not kw_only.
     """
 
     KIND: ClassVar[str]
-    """Singular name, used for staging folders and stats."""
+    """Name in the singular, used for staging folders and stats."""
     COLLECTION: ClassVar[str]
-    """MongoDB collection."""
+    """Name of the MongoDB collection."""
     PLURAL: ClassVar[str]
-    """For messages; COLLECTION with spaces unless it is given."""
+    """Name in messages. The default is COLLECTION with spaces."""
     KEY: ClassVar[tuple[str, ...]]
     """Fields that make the natural key."""
     OWNERS: ClassVar[tuple[str, ...]] = ()
-    """Fields that name accounts: whose record it is, then whom else it is about. It goes when one of them is purged."""
+    """Fields that name accounts: first the owner, then others that the record is about.
+
+    The record is deleted when any of the accounts is purged.
+    """
     CLEANED: ClassVar[Mapping[str, str]] = {}
-    """Field of untouched text -> field of its cleaned form, which the clean pipeline fills."""
+    """Fields with untouched text, each with the field for its cleaned form. The clean pipeline fills the latter."""
     COVERED: ClassVar[tuple[str, ...]] = ()
-    """Fields whose coverage the monitors watch."""
+    """Fields whose coverage the monitors check."""
     INDEXES: ClassVar[Sequence[tuple[str, ...]]] = ()
-    """Fields of each MongoDB index beside `_id`."""
+    """MongoDB indexes beside `_id`, each as a tuple of field names."""
     VERSION: ClassVar[str] = ""
-    """Field by which two with the same key are told apart that one job meets: the larger stays. Empty: the latest."""
+    """Field that decides which of two records with the same key, found by one job, stays:
+
+    the one with the larger value.
+
+    Empty: the later record stays.
+    """
     EXCLUSIVE: ClassVar[str] = ""
-    """Field whose value one record has at a time. What was seen with it earlier loses it to the field `former_...`."""
+    """Field whose value belongs to one record at a time.
+
+    An earlier record with the same value loses it: the value moves to its field `former_...`.
+    """
     NOT_EXCLUSIVE: ClassVar[frozenset[str]] = frozenset()
-    """Values of that field that many may have."""
+    """Values of the EXCLUSIVE field that several records may share."""
     MOST_TEXT_BYTES: ClassVar[int] = 1_000_000
-    """Of a field in CLEANED."""
+    """Maximum number of bytes of a field in CLEANED."""
     MEDIA_PATH: ClassVar[re.Pattern[str]] = re.compile(rf"(?:{_SEGMENT}/){{0,7}}{_SEGMENT}\.jpg")
-    """What a path of its files may look like. It must not match one that leads out of the images location."""
+    """Pattern of the paths of media files. It must not match a path that leads out of the images location."""
     FIELDS_VARY: ClassVar[bool] = False
-    """Whether two of it may have different fields, so that a newer one replaces the whole document."""
+    """True if two records of the type may have different fields, so that a newer one replaces the whole document."""
     MEDIA_SLOTS: ClassVar[tuple[str, ...]] = ()
-    """Slots whose files may be taken away. Of one that it has no more, it says no more where it is stored."""
+    """Slots whose file may disappear. If a newer record lacks the file, the stored path is removed from the document.
+    """
     MEDIA_FIXED: ClassVar[bool] = False
-    """Whether what is stored at a path is there for good, because the path names the content."""
+    """True if the file at a path never changes, because the path names the content."""
 
     provenance: Provenance
     media_paths: dict[str, str] = {}
-    """Stored files: slot -> path below the images location."""
+    """Paths of stored files below the images location, by slot."""
     media_sources: dict[str, str] = {}
-    """Slot -> address a stored file came from. Only where the path stays while the file changes."""
+    """Addresses that stored files came from, by slot. Only for files that change while their path stays."""
     media_contents: dict[str, MediaContent] = {}
-    """Of documents: slot -> what is known of it."""
+    """Facts about stored documents, by slot."""
     gone_at: datetime | None = None
-    """When the look began in which it was missing. Written in MongoDB; when it is seen again, this is removed."""
+    """Start of the visit that found the record missing. Written in MongoDB, and removed when the record is seen again.
+    """
     raw: bytes = b""
-    """What this record was read from: a part of the answer, as it came."""
+    """The part of the response that this record was read from, unchanged."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -210,7 +229,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def key(self) -> str:
-        """The natural key, `_id` in MongoDB."""
+        """Returns the natural key, which is `_id` in MongoDB."""
         names = self.KEY
         if len(names) > 1:
             return " ".join([str(getattr(self, name)) for name in names])
@@ -218,31 +237,33 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def belongs_to(self) -> str:
-        """The account whose record it is; empty when it is nobody's."""
+        """Returns the account that owns the record; empty for a record without an owner."""
         return str(getattr(self, self.OWNERS[0])) if self.OWNERS else ""
 
     @property
     def opted_out(self) -> bool:
-        """Whether its owner declared against being collected, as the record itself shows."""
+        """True if the record itself shows that its owner opted out of being collected."""
         return False
 
     def replaces(self, other: "Record") -> bool:
-        """Whether it stays, of two with the same key in one batch, of which `other` came first."""
+        """True if this record stays when `other`, an earlier record of the same batch, has the same key."""
         if not self.VERSION:
-            return self.provenance.fetched_at >= other.provenance.fetched_at  # of one page, unless it was staged
+            return (
+                self.provenance.fetched_at >= other.provenance.fetched_at
+            )  # equal within a page, unless one was staged
         ours, theirs = getattr(self, self.VERSION), getattr(other, self.VERSION)
         return theirs is None or (ours is not None and bool(ours >= theirs))
 
     def stub(self) -> "Record | None":
-        """What is kept of it when its owner declared against being collected; None: nothing."""
+        """Returns the part of the record that is stored when its owner opted out; None to store nothing."""
         return None
 
     def media(self) -> list[Media]:
-        """The files that belong to this record."""
+        """Returns the files that belong to this record."""
         return []
 
     def problem(self) -> str | None:
-        """Which rule across types and fields it breaks, for which it is rejected; None when it breaks none."""
+        """Returns the rule across types and fields that the record breaks, as the reason of a reject; else None."""
         fields = _fields(type(self))
         for name in self.CLEANED:
             text = getattr(self, name)
@@ -259,16 +280,17 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return None
 
     def line(self, observed: bytes) -> bytes:
-        """Its staged line: JSON without newline. `observed`: members that say where and when it was observed.
+        """Returns the staged line: JSON without a newline.
 
-        Raises ValueError, TypeError or RecursionError when there is something in it that JSON cannot hold.
+        `observed` holds JSON members with the place and time of the observation. Raises ValueError, TypeError or
+        RecursionError when JSON cannot hold a value.
         """
         return b'{"kind":"%b","key":%b,%b,%b}' % (self.KIND.encode(), _encode(self.key), observed, members(self.raw))
 
     def to_document(self) -> dict[str, Any]:
-        """The MongoDB document, without `raw`. Absent values are left out.
+        """Returns the MongoDB document, without `raw` and without absent values.
 
-        Datetimes stay datetimes. Fields of the type Decimal are MongoDB's decimals, which are exact numbers.
+        Datetimes stay datetimes. Decimal fields become MongoDB's decimals, which are exact numbers.
         """
         document: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(datetime, bytes))
         document.pop("raw", None)
@@ -283,7 +305,10 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 def _register(kind: type[Record]) -> None:
-    """Raises UsageError when the type does not say what it must, or says what another says."""
+    """Adds a record type to RECORDS.
+
+    Raises UsageError when the type lacks a required attribute, or uses a name that is reserved or already taken.
+    """
     name = f"The record type {kind.__qualname__} ({kind.__module__})"
     for attribute in ("COLLECTION", "KEY"):
         if not getattr(kind, attribute, None):
@@ -298,7 +323,7 @@ def _register(kind: type[Record]) -> None:
         raise UsageError(f"{name}: its field {min(clash)!r} has the name of something that every record does.")
     for other in RECORDS.values():
         if (other.__module__, other.__qualname__) == (kind.__module__, kind.__qualname__):
-            continue  # the same one, whose module is imported again
+            continue  # the module of the same type was imported again
         for attribute in ("KIND", "COLLECTION"):
             if getattr(other, attribute) == getattr(kind, attribute):
                 twice = f"{attribute} {getattr(kind, attribute)!r}"
@@ -315,7 +340,7 @@ def _methods() -> set[str]:
 
 @cache
 def _types(kind: type[Record]) -> type[Struct]:
-    """A type with the same fields, by which msgspec checks those of a record that was constructed."""
+    """Returns a type with the same fields, which msgspec checks a constructed record against."""
     if not hasattr(kind, "KIND"):
         raise UsageError(f"{kind.__qualname__} ({kind.__module__}) has no KIND: it is a family, and no record type.")
     named = {name: getattr(kind, name) for name in ("KEY", "OWNERS", "COVERED", "CLEANED")}
@@ -328,13 +353,13 @@ def _types(kind: type[Record]) -> type[Struct]:
 
 
 class _Fields(NamedTuple):
-    """The fields of a record type that a rule applies to, told by their names and types."""
+    """The fields of a record type that a rule applies to, selected by name and type."""
 
     counts: tuple[str, ...]
     urls: tuple[str, ...]
     decimals: tuple[str, ...]
     parts: dict[str, tuple[str, ...]]
-    """Fields of several parts, each with fields of its own -> those of these that are decimals."""
+    """Fields that hold several structs, each with the names of the decimal fields in the structs."""
 
 
 @cache
@@ -367,35 +392,35 @@ def _decimal128(name: str, text: str) -> Decimal128:
 
 
 def is_longer(text: str, most: int) -> bool:
-    """Whether it has more bytes than that, as UTF-8."""
+    """True if the text has more than `most` bytes in UTF-8."""
     return len(text) > most // 4 and len(text.encode("utf-8", "replace")) > most
 
 
 class Reject(NamedTuple):
-    """Part of an answer that could not become a record, or a record that breaks a rule across its fields."""
+    """A part of a response that could not become a record, or a record that breaks a rule across its fields."""
 
     kind: str
-    """KIND of the record it would have been, or LINK."""
+    """KIND of the record that it would have become, or LINK or ITEM."""
     reason: str
     key: str
-    """Natural key as far as it is known, else empty."""
+    """Natural key, if it is known, else empty."""
     raw: bytes
-    """What it was read from."""
+    """The part of the response that it was read from."""
     url: str
-    """The address asked."""
+    """The requested address."""
 
 
 class Batch(NamedTuple):
-    """What one answer yielded. It travels through the item pipelines as one item."""
+    """All that was read from a response. It passes the item pipelines as one item."""
 
     records: list[Record]
     rejects: tuple[Reject, ...] = ()
     job: str = ""
-    """For which the page was fetched, if for any."""
+    """Id of the job that the page was fetched for; empty without a job."""
     items: tuple[tuple[str, int], ...] = ()
-    """Of the job, for which it was fetched: id and attempt."""
+    """Job items that the page was fetched for: id and attempt."""
     found: tuple[Found, ...] = ()
-    """Written down when the records are stored; likewise below."""
+    """Stored together with the records, as are the next three fields."""
     stages: tuple[Stage, ...] = ()
     said: tuple[ItemResult, ...] = ()
     looked: tuple[Looked, ...] = ()

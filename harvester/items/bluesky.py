@@ -17,27 +17,30 @@ is_at_uri = re.compile(
     r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/[a-zA-Z](?:[a-zA-Z0-9-]*\.){2,}[a-zA-Z][a-zA-Z0-9-]*"
     r"/(?!\.\.?$)[A-Za-z0-9._~:-]{1,512}"
 ).fullmatch
-"""Of a record, its account named by a DID."""
+"""Matches the address of a record whose account is named by a DID."""
 
 
 class _Owned(Record, frozen=True, gc=False):
-    """Not kw_only, so that `did` is the first field of a document."""
+    """Declares `did` first, so that it is the first field of a document. For this the class is not kw_only."""
 
     did: str
-    """The account whose record it is."""
+    """The account that owns the record."""
 
 
 class BlueskyRecord(_Owned, frozen=True, kw_only=True, gc=False):
-    """A record of an account. Its fields are not checked by type: parsers make them of what msgspec decoded."""
+    """A record of an account.
+
+    Field types are not checked on construction, since parsers fill the fields with values that msgspec decoded.
+    """
 
     KEY: ClassVar[tuple[str, ...]] = ("uri",)
     OWNERS: ClassVar[tuple[str, ...]] = ("did",)
     MOST_TEXT_BYTES = 30_000
-    """Ten times what Bluesky lets a post have."""
+    """Ten times the length that Bluesky allows for a post."""
     MEDIA_PATH = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]{1,200}/(?:pfp|banner|posts/[a-z0-9]{1,200}_[0-9]{1,4})\.jpg")
 
     opt_outs: tuple[str, ...] = ()
-    """What the account declared against being collected, as found."""
+    """The account's declarations against being collected, as found."""
 
     def __post_init__(self) -> None:
         if not is_did(self.did):
@@ -54,7 +57,7 @@ class BlueskyRecord(_Owned, frozen=True, kw_only=True, gc=False):
         return bool(self.opt_outs)
 
     def line(self, observed: bytes) -> bytes:
-        """Its parser knows that `raw` is JSON."""
+        """Returns the staged line. It skips the check of `raw`, which is known to be JSON."""
         raw = self.raw
         if b"\n" in raw or b"\r" in raw:
             raw = json.format(raw, indent=-1)
@@ -69,7 +72,7 @@ class BlueskyRecord(_Owned, frozen=True, kw_only=True, gc=False):
 
 
 class Edge(BlueskyRecord, frozen=True, kw_only=True, gc=False):
-    """A record that leads from its account to another, or to what that one made."""
+    """A record that leads from its account to another account, or to a record of another account."""
 
     OWNERS = ("did", "subject_did")
 
@@ -84,7 +87,7 @@ class Edge(BlueskyRecord, frozen=True, kw_only=True, gc=False):
 
 @cache
 def _subjects(kind: type[Edge]) -> tuple[str, ...]:
-    """The fields that say where an edge leads."""
+    """Returns the fields that name the target of an edge."""
     return tuple(name for name in kind.__struct_fields__ if name.startswith("subject_"))
 
 
@@ -110,9 +113,9 @@ class Profile(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     NOT_EXCLUSIVE = frozenset({"handle.invalid"})
 
     handle: str = ""
-    """Mutable, and `handle.invalid` when it does not resolve both ways. Empty when another account has it since."""
+    """Mutable. `handle.invalid` if it does not resolve both ways. Empty after another account has taken it."""
     former_handle: str | None = None
-    """The handle with which it was seen last, and that another account has since."""
+    """The last seen handle, if another account has taken it since."""
     display_name: str | None = None
     display_name_clean: str | None = None
     description: str | None = None
@@ -122,7 +125,7 @@ class Profile(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     avatar_url: str | None = None
     banner_url: str | None = None
     followers_count: int | None = None
-    """The network's own count; it includes accounts that lists leave out."""
+    """The network's own count, which includes accounts that lists leave out."""
     follows_count: int | None = None
     posts_count: int | None = None
     created_at: datetime | None = None
@@ -137,7 +140,7 @@ class Profile(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     """Declared user intents: purpose -> allowed."""
 
     def media(self) -> list[Media]:
-        """Avatar and banner."""
+        """Returns avatar and banner."""
         found = []
         if self.avatar_url:
             found.append(Media(self.avatar_url, f"{self.did}/pfp.jpg", "avatar"))
@@ -173,7 +176,7 @@ class Facet(Struct, frozen=True, omit_defaults=True, gc=False):
     start: int
     end: int
     kind: str
-    """`mention`, `link`, `tag`, or the $type of one not known."""
+    """`mention`, `link`, `tag`, or the $type if it is unknown."""
     value: str
     """DID, address, or tag without its sign."""
 
@@ -182,17 +185,17 @@ class Image(Struct, frozen=True, omit_defaults=True, gc=False):
     """A picture in a post."""
 
     url: str
-    """Full size."""
+    """Address of the picture in full size."""
     thumb_url: str | None = None
     alt: str | None = None
     cid: str | None = None
-    """Of the original blob."""
+    """CID of the original blob."""
     width: int | None = None
     height: int | None = None
 
 
 class Video(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A film in a post."""
+    """A video in a post."""
 
     playlist_url: str
     thumb_url: str | None = None
@@ -216,26 +219,26 @@ class Quote(Struct, frozen=True, omit_defaults=True, gc=False):
 
     uri: str
     kind: str
-    """`post`, `feed`, `list`, `labeler`, `starter_pack`; `not_found`, `blocked`, `detached`, `opted_out` or `purged`
-    when there is nothing to see; or the $type of one not known."""
+    """`post`, `feed`, `list`, `labeler` or `starter_pack`; or `not_found`, `blocked`, `detached`, `opted_out` or `purged`
+    """
     did: str | None = None
     handle: str | None = None
     cid: str | None = None
     text: str | None = None
-    """Of a post; the name of anything else."""
+    """Text of a post; for other kinds their name."""
     created_at: datetime | None = None
     embed: "Embed | None" = None
 
 
 class Embed(Struct, frozen=True, omit_defaults=True, gc=False):
-    """All that is embedded in a post; recordWithMedia fills both `quote` and a medium."""
+    """Everything that is embedded in a post. recordWithMedia fills both `quote` and a medium."""
 
     images: tuple[Image, ...] = ()
     video: Video | None = None
     external: External | None = None
     quote: Quote | None = None
     unknown: tuple[dict[str, Any], ...] = ()
-    """Embeds of a $type not known, as they came."""
+    """Embeds with an unknown $type, unchanged."""
 
 
 class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
@@ -247,7 +250,7 @@ class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     COVERED = ("text", "handle", "created_at", "like_count")
     INDEXES = (("did", "sort_at"), ("root_uri",), ("sort_at",))
     MEDIA_FIXED = True
-    key = property(attrgetter("uri"))  # asked six times for each post, of which there are most
+    key = property(attrgetter("uri"))  # faster: it is read six times for each post, the most frequent record
 
     uri: str
     cid: str
@@ -255,21 +258,21 @@ class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     text: str
     text_clean: str | None = None
     created_at: datetime | None = None
-    """As the author's client says; may be absurd."""
+    """As stated by the author's client; may be absurd."""
     indexed_at: datetime | None = None
     sort_at: datetime | None = None
-    """The earlier of created_at and indexed_at, by which feeds are ordered."""
+    """The earlier of created_at and indexed_at. Feeds are ordered by it."""
     langs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """Tags outside the text."""
     facets: tuple[Facet, ...] = ()
     root_uri: str | None = None
-    """First post of the thread, when this is a reply."""
+    """First post of the thread, if this post is a reply."""
     parent_uri: str | None = None
-    """The post replied to."""
+    """The post that this post replies to."""
     embed: Embed | None = None
     media_urls: tuple[str, ...] = ()
-    """Every address of a picture, film or thumbnail in the post and in what it quotes."""
+    """Addresses of all pictures, videos and thumbnails in the post and in quoted records."""
     labels: tuple[Label, ...] = ()
     reply_count: int
     repost_count: int
@@ -277,11 +280,11 @@ class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     quote_count: int
     bookmark_count: int = 0
     threadgate: dict[str, Any] | None = None
-    """Who may reply, as the record says."""
+    """The record's own rule about replies."""
     pinned: bool = False
 
     def media(self) -> list[Media]:
-        """The post's own pictures; not those of what it quotes."""
+        """Returns the post's own pictures, without the pictures of quoted posts."""
         images = self.embed.images if self.embed else ()
         return [
             Media(image.url, f"{self.did}/posts/{self.cid}_{index}.jpg", str(index))
@@ -303,7 +306,7 @@ class Post(BlueskyRecord, frozen=True, kw_only=True, gc=False):
 
 
 class Repost(Edge, frozen=True, kw_only=True, gc=False):
-    """An edge: `did` reposted `subject_uri`; when it did so more than once, the last time."""
+    """An edge: `did` reposted `subject_uri`. If `did` did so several times, the last repost stays."""
 
     KIND = "repost"
     COLLECTION = "reposts"
@@ -315,7 +318,7 @@ class Repost(Edge, frozen=True, kw_only=True, gc=False):
     subject_uri: str
     subject_did: str
     uri: str | None = None
-    """Of the repost itself; older servers leave it out."""
+    """Address of the repost itself. Older servers leave it out."""
     created_at: datetime | None = None
 
 
@@ -342,11 +345,11 @@ class Thread(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     INDEXES = (("did",),)
 
     uri: str
-    """Of the first post."""
+    """Address of the first post."""
     root_uri: str | None = None
-    """First post of the whole thread, where that does not show this tree: it is gone, or a block hides them."""
+    """First post of the whole thread, if it does not show this tree: it is deleted, or a block hides the tree."""
     post_count: int
-    """Posts in the tree, the first included."""
+    """Number of posts in the tree, including the first."""
     not_found: tuple[str, ...] = ()
     """Addresses of deleted posts in the tree."""
     blocked: tuple[str, ...] = ()
@@ -374,7 +377,7 @@ class AccountList(BlueskyRecord, frozen=True, kw_only=True, gc=False):
     description_clean: str | None = None
     item_count: int | None = None
     list_uri: str | None = None
-    """Of a starter pack: the list of its members."""
+    """For a starter pack, the list of the members."""
     indexed_at: datetime | None = None
 
 

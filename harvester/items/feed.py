@@ -10,21 +10,21 @@ from harvester.items.base import Record
 
 
 class Feed(Record, frozen=True, kw_only=True, gc=False):
-    """What a feed says of itself."""
+    """The description that a feed gives of itself."""
 
     KIND: ClassVar[str] = "feed"
     COLLECTION: ClassVar[str] = "feeds"
     KEY: ClassVar[tuple[str, ...]] = ("feed_url",)
 
     feed_url: str
-    """The address that was asked for."""
+    """The requested address."""
     form: str
     """rss, atom, json or sitemap."""
     title: str | None = None
     description: str | None = None
-    """As it came: it may be HTML, which nobody has made safe."""
+    """Unchanged, so it may be unsafe HTML."""
     page_url: str | None = None
-    """Of the site that it is of."""
+    """Address of the site that publishes the feed."""
     language: str | None = None
 
 
@@ -34,7 +34,7 @@ class Enclosure(Struct, frozen=True, omit_defaults=True, gc=False):
     url: str
     type: str | None = None
     size: int | None = None
-    """Bytes, as the feed says."""
+    """Bytes, as stated in the feed."""
 
 
 class FeedEntry(Record, frozen=True, kw_only=True, gc=False):
@@ -49,23 +49,23 @@ class FeedEntry(Record, frozen=True, kw_only=True, gc=False):
 
     feed_url: str
     id: str
-    """Its own, else its address, else a digest of what it says."""
+    """The entry's own id, else its address, else a digest of the content."""
     page_url: str | None = None
     title: str | None = None
-    """In the normal form NFC, as all its texts but for the summary and the content."""
+    """In the normal form NFC, as all texts of the entry except the summary and the content."""
     summary: str | None = None
-    """As it came: it may be HTML, which nobody has made safe."""
+    """Unchanged, so it may be unsafe HTML."""
     summary_text: str | None = None
     content: str | None = None
-    """As it came, likewise."""
+    """Unchanged, so it may be unsafe HTML."""
     content_text: str | None = None
     authors: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     published_at: datetime | None = None
-    """UTC."""
+    """In UTC."""
     updated_at: datetime | None = None
-    """UTC. Of a page of a sitemap, when it changed last."""
+    """In UTC. For a page of a sitemap, the time of the last change."""
     withheld: dict[str, str] = {}  # noqa: RUF012  msgspec copies it
-    """Why a date is absent that the feed says, with what stood there."""
+    """Reasons why a date that the feed states is absent here, by field, with the text of the feed."""
     language: str | None = None
     enclosures: tuple[Enclosure, ...] = ()

@@ -1,4 +1,4 @@
-"""What callbacks yield about job items: further ones, how far one has come, and how one ends."""
+"""Objects that callbacks yield about job items: further items, the stage of an item, and the end of an attempt."""
 
 import math
 import re
@@ -14,37 +14,38 @@ from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.recheck import read_policy
 
 MOST_INPUT_BYTES = 64 * 1024
-"""Of an item's input, as BSON; of its key, too."""
+"""Maximum number of bytes in an item's input (as BSON), and in its key."""
 MOST_LEFT_BYTES = 1024 * 1024
-"""Of what a look leaves for the next one, likewise."""
+"""Maximum number of bytes (as BSON) of the state that a visit saves for the next one."""
 MOST_LEVELS = 100
-"""Of both. MongoDB nests a document no deeper than 180."""
+"""Maximum depth of both values. MongoDB nests documents at most 180 levels deep."""
 _is_kind = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
 _VALUES = (str, int, float, NoneType, datetime, dict, list, tuple)
 _UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
-"""What encoding a document as BSON may raise."""
+"""Exceptions that encoding a document as BSON may raise."""
 
 
 class Found(Struct, frozen=True, gc=False):
-    """A thing to be dealt with as an item of the same job; of a kind and key once. Raises InvalidRecordError.
+    """A thing to be handled as an item of the same job.
 
-    It is written down with the records of its page, before the page counts as done.
+    A job has at most one item with this kind and key. The item is stored with the records of its page, before the page
+    counts as done. Raises InvalidRecordError.
     """
 
     kind: str
-    """What it is, in small letters: account, thread, parcel."""
+    """Type of the thing in small letters: account, thread, parcel."""
     key: str
-    """Its natural key, of at most 64 kB."""
+    """Natural key, at most 64 kB."""
     input: dict[str, Any] = {}
-    """What the spider needs to begin with it: values as JSON has them, and times; at most 64 kB."""
+    """Data that the spider needs to start the item: JSON values and times, at most 64 kB."""
     depth: int | None = None
-    """Steps from what the job began with. None: one more than the item that its page was fetched for."""
+    """Steps from the start of the job. None: one more than the item that the page was fetched for."""
     priority: int = 0
-    """The larger is fed first, among those of one depth."""
+    """Among items with the same depth, a larger priority is fed first."""
     line: int | None = None
-    """Of the input that it came from."""
+    """Line of the input that the item came from."""
     recheck: str = ""
-    """By which policy it is looked at again, as `read_policy` reads it. Empty: by that of its job."""
+    """Policy of repeated visits, as text for `read_policy`. Empty: the policy of the job."""
 
     def __post_init__(self) -> None:
         if not _is_kind(self.kind):
@@ -65,13 +66,16 @@ class Found(Struct, frozen=True, gc=False):
 
 
 class Stage(Struct, frozen=True, gc=False):
-    """An item has come into a stage. Raises InvalidRecordError."""
+    """Reports that an item has reached a stage. Raises InvalidRecordError."""
 
     item_id: str
     stage: str
-    """The spider's own word for it."""
+    """Name of the stage, chosen by the spider."""
     rank: int = 0
-    """Stages of a larger rank come later: a page that is read twice, or late, leads back to none."""
+    """Order of the stage.
+
+    An item never moves to a lower rank, so a page that is read twice or late does not move it back.
+    """
 
     def __post_init__(self) -> None:
         _check_text(self.item_id, self.stage)
@@ -79,19 +83,19 @@ class Stage(Struct, frozen=True, gc=False):
 
 
 class ItemResult(Struct, frozen=True, gc=False):
-    """How an attempt at an item ends, whatever else comes of its requests. It ends when the last of them is done.
+    """The result of an attempt at an item, regardless of the item's other requests.
 
-    Raises InvalidRecordError.
+    The attempt ends when the item's last request is done. Raises InvalidRecordError.
     """
 
     item_id: str
     state: str
-    """done, failed or skipped; or waiting, for a time when it can go on, which counts as no failure."""
+    """done, failed, skipped or waiting. Waiting means that the item can continue at a later time, and does not count as a failure."""
     outcome: str
-    """One of Outcome, or the spider's own word."""
+    """A value of Outcome, or the spider's own word."""
     reason: str = ""
     until: datetime | None = None
-    """Of one that waits: when its next attempt may begin."""
+    """Earliest time of the next attempt, for a waiting item."""
 
     def __post_init__(self) -> None:
         if self.state not in ("done", "failed", "skipped", "waiting"):
@@ -105,22 +109,24 @@ class ItemResult(Struct, frozen=True, gc=False):
 
 
 class Looked(Struct, frozen=True, gc=False):
-    """What a look at an item of a standing job found, all of its pages together: the last that is said counts.
+    """The result of a visit to an item of a recurring job, all pages together.
 
-    Without it the number of records that are new is what was found. Raises InvalidRecordError.
+    If a callback yields several, the last one counts. Without any, the number of new records counts as found. Raises
+    InvalidRecordError.
     """
 
     item_id: str
     found: int = 0
-    """How many things that were not known before."""
+    """Number of new things that the visit found."""
     changed: bool | None = None
-    """Of what only tells whether it has changed; `found` is not read then."""
+    """For sites that only show whether something changed. If it is set, `found` is ignored."""
     cost: float = 1.0
-    """In requests: one that is answered without a body costs a site less."""
+    """Cost in requests. A response without a body costs a site less than one request."""
     left: dict[str, Any] | None = None
-    """What the next look is given, if this attempt ends well: values as JSON has them, and times. None: as it was."""
+    """State for the next visit, saved if this attempt succeeds: JSON values and times. None: the earlier state stays.
+    """
     not_before: datetime | None = None
-    """Until when the site wants no further look."""
+    """Earliest time of the next visit, if the site states one."""
 
     def __post_init__(self) -> None:
         if self.found < 0 or not 0 <= self.cost < math.inf:
@@ -136,7 +142,7 @@ class Looked(Struct, frozen=True, gc=False):
 
 
 def is_text(text: str) -> bool:
-    """Whether it can be written as UTF-8: a lone surrogate cannot."""
+    """True if the text can be encoded as UTF-8. A lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -144,7 +150,7 @@ def is_text(text: str) -> bool:
     return True
 
 
-# MongoDB could not hold what is refused here, nor what other pages say that is written with it.
+# MongoDB cannot store the values that are refused below, and would lose the other results written with them.
 
 
 def _check_text(of: str, text: str) -> None:
@@ -158,7 +164,7 @@ def _check_number(of: str, number: int | None) -> None:
 
 
 def _size(fault: str, given: dict[str, Any]) -> int:
-    """In bytes, as BSON. Raises InvalidRecordError, which says the fault."""
+    """Returns the bytes of the value as BSON. Raises InvalidRecordError with the text of `fault`."""
     try:
         return len(bson.encode(given))
     except _UNSTORABLE as error:
@@ -172,7 +178,10 @@ def _check_input(kind: str, given: dict[str, Any]) -> None:
 
 
 def _check_values(name: str, given: dict[str, Any]) -> None:
-    """Others, such as bytes, would come back from MongoDB as something else, and no answer in JSON could hold them."""
+    """Raises InvalidRecordError for a value that is neither JSON nor a time.
+
+    MongoDB would return other values, such as bytes, as another type, and a JSON response could not hold them.
+    """
     level: list[Any] = [given]
     for _ in range(MOST_LEVELS):
         level = [each for value in level for each in _children(value)]

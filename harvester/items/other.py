@@ -1,4 +1,4 @@
-"""Items that are no records - dicts, dataclasses, Scrapy's, attrs, pydantic models - become records of their spider."""
+"""Turns items that are not records (dicts, dataclasses, Scrapy items, attrs, pydantic models) into records."""
 
 import hashlib
 import re
@@ -19,24 +19,24 @@ from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.items.base import ITEM, LINK, OUTBOX, RECORDS, RESERVED, Provenance, Record
 
 MOST_NAME = 50
-"""Characters of the collection's name that are taken from the spider's."""
+"""Maximum number of characters of the spider's name in the name of the collection."""
 _is_collection = re.compile("[a-z][a-z0-9_]{0,59}").fullmatch
 _IN_BSON = (datetime, bytes)
-"""Types of values that stay as they are."""
+"""Types of values that stay unchanged."""
 _PLAIN: tuple[type[Any], ...] = (str, int, float, bytes)
-"""Types of which others make their own."""
+"""Python's own types. Values of their subclasses are converted to them."""
 _AS_TEXT = (AnyUrl, PurePath, IPv4Address, IPv6Address)
 _OWN = frozenset({*Record.__struct_fields__, OUTBOX}) - {"raw"}
 
 
 class ItemRecord(Record, frozen=True, kw_only=True):
-    """The base of these: what an item said, at the top level of its document."""
+    """The base of record types for such items. The document holds the fields of the item at its top level."""
 
     FIELDS_VARY: ClassVar[bool] = True
 
     id: str
     fields: dict[str, Any]
-    """Values as BSON has them: what it lacks, as Decimal and date, is text."""
+    """Values as in BSON. Types that BSON lacks, such as Decimal and date, become text."""
 
     def to_document(self) -> dict[str, Any]:
         document = super().to_document()
@@ -46,14 +46,15 @@ class ItemRecord(Record, frozen=True, kw_only=True):
 
     @classmethod
     def staged(cls, key: str, raw: bytes, provenance: Provenance) -> "ItemRecord":
-        """Of a line that was staged for it."""
+        """Returns the record of a staged line."""
         return cls(id=key, fields=msgspec.json.decode(raw, type=dict[str, Any]), raw=raw, provenance=provenance)
 
     @classmethod
     def of(cls, item: Any, named: Sequence[str], provenance: Provenance) -> "ItemRecord":
-        """`named`: fields that make its key. Without any it is `_id`, if the item says one, else a digest of all.
+        """Returns the record of an item.
 
-        Raises InvalidRecordError when it is no item, or cannot be stored.
+        `named` lists the fields that make the key. Without them the key is the item's `_id`, else a digest of all
+        fields. Raises InvalidRecordError when the object is not an item or cannot be stored.
         """
         if not ItemAdapter.is_item(item):
             raise InvalidRecordError(
@@ -75,19 +76,19 @@ class ItemRecord(Record, frozen=True, kw_only=True):
 
 
 def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
-    """In the order in which they were given, but for sets: each process would give those an order of its own."""
+    """Returns the fields as BSON values, in their order. Sets are sorted, since their order differs between processes."""
     to_builtins = partial(msgspec.to_builtins, builtin_types=_IN_BSON, str_keys=True, enc_hook=plain_value)
     try:
         fields = to_builtins(given, order="deterministic")
-    except TypeError:  # what is in a set cannot be compared, as texts and numbers
+    except TypeError:  # a set holds values that cannot be compared, such as texts and numbers
         fields = to_builtins(given)
     return {name: fields[name] for name in msgspec.to_builtins(dict.fromkeys(given), str_keys=True)}
 
 
 def plain_value(value: Any) -> Any:
-    """Returns what msgspec can write for a value that it does not know: for a path a text, for a text of lxml too.
+    """Returns a plain value for a type that msgspec does not know: a path or a text of lxml becomes text.
 
-    What is of a type that is made of one of Python's, like numbers of numpy, is of Python's. Raises TypeError.
+    A value of a subclass of a Python type, such as numbers of numpy, becomes a value of the Python type. Raises TypeError.
     """
     if isinstance(value, _AS_TEXT):
         return str(value)
@@ -110,21 +111,24 @@ def _key(kind: str, fields: dict[str, Any], named: Sequence[str]) -> str:
 
 
 def item_type(spider: str) -> type[ItemRecord]:
-    """Of the items of a spider."""
+    """Returns the record type for the items of a spider."""
     return _type(item_kind(spider))
 
 
 def item_kind(spider: str) -> str:
-    """Of the items of a spider. It is named after it, as its collection, with `_items` behind when that is taken."""
+    """Returns the kind for the items of a spider, which is also the name of their collection.
+
+    It is the spider's name, with the suffix `_items` if the name is taken.
+    """
     name = collection_named(spider, "items")
     return f"{name}_items" if _is_taken(name) else name
 
 
 def collection_named(name: str, otherwise: str) -> str:
-    """Returns the name of a collection that is made of another name: its letters a to z and its digits.
+    """Returns the name of a collection, made of the letters a to z and the digits of another name.
 
-    Where others of its letters are lost, a digest of the name keeps it apart from names that are alike then.
-    `otherwise` begins one that would begin with no letter.
+    If other letters are lost, a digest of the name is appended, so that similar names stay distinct. `otherwise` is the
+    prefix of a name that would not begin with a letter.
     """
     ascii_name = normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
     words = re.sub("[^a-z0-9]+", "_", ascii_name).strip("_")
@@ -135,7 +139,7 @@ def collection_named(name: str, otherwise: str) -> str:
 
 
 def check_collection(name: str) -> None:
-    """Raises UsageError when no items can be kept in a collection of this name."""
+    """Raises UsageError when no items can be stored in a collection of this name."""
     if not _is_collection(name):
         raise UsageError(
             f"{name!r} is no name of a collection: small letters, digits and _, at most 60, the first a letter"
@@ -145,13 +149,13 @@ def check_collection(name: str) -> None:
 
 
 def collection_type(name: str) -> type[ItemRecord]:
-    """Of the items of a collection that is not named after a spider. Raises UsageError."""
+    """Returns the record type for a collection that is not named after a spider. Raises UsageError."""
     check_collection(name)
     return _type(name)
 
 
 def know_collections(names: Iterable[str]) -> None:
-    """Has RECORDS know those of a database that hold such items: other processes have harvested them."""
+    """Adds record types to RECORDS for collections that other processes filled with such items."""
     for name in names:
         if _is_collection(name) and not _is_taken(name):
             _type(name)

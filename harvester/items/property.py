@@ -1,6 +1,6 @@
-"""The records of property: what a county, a town or a state publishes of its parcels, their values and their sales.
+"""The records of property: parcels, their values and their sales, as a county, a town or a state publishes them.
 
-Names of fields are those of the trade. What a source does not say is absent, and never 0 or an empty text.
+Field names are terms of the trade. A fact that a source does not state is absent, and never 0 or an empty text.
 """
 
 import re
@@ -14,35 +14,35 @@ from msgspec import Struct
 from harvester.items.base import Media, Record
 
 UNDATED = "undated"
-"""Stands in a key for the year or the date that the source does not say."""
+"""Stands in a key for a year or a date that the source does not state."""
 _formatting = re.compile(r"[^0-9A-Z]+")
 
 
 def normalized(parcel_id: str) -> str:
-    """Letters and digits of a parcel's number, in capitals: to join by, and for nothing else. Leading zeros stay."""
+    """Returns the letters and digits of a parcel's number in capitals, to join records by. Leading zeros stay."""
     return _formatting.sub("", parcel_id.upper())
 
 
 class CountyRecord(Record, frozen=True, kw_only=True):
-    """What every one of them says: of which parcel of which jurisdiction it is."""
+    """The base of property records. It names the parcel and its jurisdiction."""
 
     jurisdiction: str
-    """Id of its entry in the registry of sites: `us-oh-franklin`."""
+    """Id of the jurisdiction in the registry of sites: `us-oh-franklin`."""
     fips: str
     """Census code of the jurisdiction: 2 digits of a state, 5 of a county, 10 of a town."""
     parcel_id: str
-    """As the source writes it, blanks around it taken off. Blanks in it mean something, and so do leading zeros."""
+    """As the source writes it, without surrounding blanks. Blanks inside it and leading zeros are significant."""
     parcel_id_normalized: str
-    """See `normalized`."""
+    """The result of `normalized`."""
     labels: dict[str, str] = {}  # noqa: RUF012
-    """Field -> the column that it was read from, as the source calls it; several are joined by ` + `."""
+    """Source columns by field, with the source's own names. Several columns are joined by ` + `."""
     unread: dict[str, str] = {}  # noqa: RUF012
-    """Field that the source shows and whose meaning is not certain -> what it shows, and why it was not read:
+    """Values that were not read because their meaning is uncertain, each with the reason, by field:
     `02/30/2020: there is no such day`."""
 
 
 class Property(CountyRecord, frozen=True, kw_only=True):
-    """A parcel as the assessor's roll, or the map of parcels, describes it."""
+    """A parcel as the assessor's roll or the parcel map describes it."""
 
     KIND = "property"
     COLLECTION = "properties"
@@ -51,27 +51,27 @@ class Property(CountyRecord, frozen=True, kw_only=True):
     INDEXES: ClassVar = (("jurisdiction", "parcel_id_normalized"), ("fips",))
 
     tax_year: int | None = None
-    """Of the roll that describes it so. Of several the latest stays."""
+    """Year of the roll that describes the parcel. If there are several, the latest stays."""
     alt_parcel_ids: dict[str, str] = {}  # noqa: RUF012
-    """Other official numbers: column -> number."""
+    """Other official numbers of the parcel, by column."""
     owner_names: tuple[str, ...] = ()
     """As shown, in their order."""
     mailing_address: str | None = None
-    """Of the owner or of the tax bill, as shown, in one line."""
+    """Address of the owner or of the tax bill, as shown, in one line."""
     situs_address: str | None = None
-    """Where the property is, as shown."""
+    """Location of the property, as shown."""
     situs_parts: dict[str, str] = {}  # noqa: RUF012
-    """The same taken apart, where that is clear: AddressNumber, StreetName and so on."""
+    """Parts of the situs address, if it can be split reliably: AddressNumber, StreetName and so on."""
     situs_city: str | None = None
     situs_zip: str | None = None
     legal_description: str | None = None
     use_code: str | None = None
-    """The county's or the state's class of use."""
+    """Class of use, as defined by the county or the state."""
     use_description: str | None = None
     zoning: str | None = None
     subdivision: str | None = None
     neighborhood: str | None = None
-    """The assessor's area."""
+    """Area, as defined by the assessor."""
     acres: float | None = None
     """As stated in the deed or on the roll."""
     gis_acres: float | None = None
@@ -80,11 +80,11 @@ class Property(CountyRecord, frozen=True, kw_only=True):
     effective_year_built: int | None = None
     living_area_sqft: float | None = None
     others: dict[str, Any] = {}  # noqa: RUF012
-    """Columns that no field was read from -> their values as they came; those without a value are left out."""
+    """Columns that are read into no field, with their unchanged values. Columns without a value are left out."""
 
 
 class Assessment(CountyRecord, frozen=True, kw_only=True):
-    """What a parcel is worth by one roll. Each value names its basis; money is in `currency`."""
+    """The values of a parcel by one roll. Each field names the basis of the value; money is in `currency`."""
 
     KIND = "assessment"
     COLLECTION = "assessments"
@@ -94,28 +94,28 @@ class Assessment(CountyRecord, frozen=True, kw_only=True):
     roll: str
     """Year and stage, `2024` or `2024-certified`; `undated` when the source names no year."""
     tax_year: int | None = None
-    """Of the roll, which is not the year of payment."""
+    """Year of the roll, not the year of payment."""
     stage: str = ""
-    """`mailed`, `certified` or `board`, where the source publishes several in a year."""
+    """`mailed`, `certified` or `board`, if the source publishes several stages in a year."""
     currency: str
     market_value: Decimal | None = None
     """Full value: market, fair, just."""
     market_land_value: Decimal | None = None
     market_improvement_value: Decimal | None = None
     appraised_value: Decimal | None = None
-    """Texas: market value less what a special use takes off."""
+    """In Texas, the market value less the reduction for a special use."""
     assessed_value: Decimal | None = None
-    """After the state's ratio, or its cap."""
+    """Value after the state's ratio or cap."""
     assessed_land_value: Decimal | None = None
     assessed_improvement_value: Decimal | None = None
     taxable_value: Decimal | None = None
     """Assessed value less exemptions."""
     total_value: Decimal | None = None
-    """On a basis that the source does not name; so are the next two."""
+    """Value on a basis that the source does not name. This also holds for the next two fields."""
     land_value: Decimal | None = None
     improvement_value: Decimal | None = None
     ag_value: Decimal | None = None
-    """By agricultural or other current use."""
+    """Value by agricultural or other current use."""
     exemption_value: Decimal | None = None
 
 
@@ -128,13 +128,13 @@ class Sale(CountyRecord, frozen=True, kw_only=True):
     INDEXES: ClassVar = (("jurisdiction", "sale_date"), ("jurisdiction", "parcel_id_normalized"))
 
     transfer: str
-    """Date (or year) and number of the deed, as far as the source says them: it tells the sales of a parcel apart."""
+    """Date (or year) and number of the deed, as far as they are stated. It separates the sales of a parcel."""
     sale_date: date | None = None
     sale_year: int | None = None
     recording_date: date | None = None
     currency: str
     sale_price: Decimal | None = None
-    """As stated. 0 often means that it is unknown, or no price of the market."""
+    """As stated. 0 often means that the price is unknown, or not a market price."""
     grantor: str | None = None
     """The seller."""
     grantee: str | None = None
@@ -144,14 +144,14 @@ class Sale(CountyRecord, frozen=True, kw_only=True):
     page: str | None = None
     instrument_number: str | None = None
     qualification: str | None = None
-    """What the assessor says of the sale: at arm's length, or why not."""
+    """The assessor's judgement of the sale: at arm's length, or why not."""
 
 
 class Installment(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A part of a tax bill that is due on a day of its own."""
+    """A part of a tax bill with its own due date."""
 
     number: int
-    """From 1, as they come in the year."""
+    """Counts from 1, in the order of the year."""
     due_date: date | None = None
     billed: Decimal | None = None
     paid: Decimal | None = None
@@ -159,7 +159,7 @@ class Installment(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class TaxBill(CountyRecord, frozen=True, kw_only=True):
-    """What is to be paid for a parcel by the bill of a year. Estimates are none."""
+    """The amounts due for a parcel by the bill of a year. Estimates do not count as bills."""
 
     KIND = "tax_bill"
     COLLECTION = "tax_bills"
@@ -168,31 +168,31 @@ class TaxBill(CountyRecord, frozen=True, kw_only=True):
     MEDIA_PATH = re.compile(r"[\w.-]+/tax_bills/\w+/[\w.~% ,'&()+=-]+\.pdf", re.ASCII)
 
     bill: str
-    """The year that the source names it by; `undated` when it names none."""
+    """Year that the source uses as the name of the bill; `undated` if it names no year."""
     tax_year: int | None = None
-    """Of the roll that it was made from."""
+    """Year of the roll that the bill is based on."""
     pay_year: int | None = None
-    """In which it is paid, where the source says that: often the year after."""
+    """Year of payment, if the source states it. It is often the year after the roll."""
     currency: str
     billed: Decimal | None = None
-    """For the year, by all who tax."""
+    """Amount for the year, for all taxing bodies."""
     paid: Decimal | None = None
     """Never negative, however the source writes payments."""
     due: Decimal | None = None
-    """What is left to be paid."""
+    """Amount that is still to be paid."""
     delinquent: Decimal | None = None
-    """Of years before."""
+    """Amount owed for earlier years."""
     installments: tuple[Installment, ...] = ()
     pdf_url: str | None = None
-    """Where the bill itself is, if the page leads to one."""
+    """Address of the bill itself, if the page links to it."""
 
     def media(self) -> list[Media]:
-        """The bill itself."""
+        """Returns the bill itself."""
         if not self.pdf_url:
             return []
         name = quote(
             self.parcel_id, safe=" ,'&()+="
-        )  # other characters are none for a file's name, at least on Windows
+        )  # other characters are not allowed in file names, at least on Windows
         path = f"{self.jurisdiction}/tax_bills/{self.bill}/{name}.pdf"
         return [Media(self.pdf_url, path, "bill")]
 
@@ -206,4 +206,4 @@ READ_FIELDS = frozenset(
     CountyRecord.__struct_fields__,
     ("situs_parts", "others", "roll", "stage", "currency", "transfer"),
 ) | {"parcel_id"}
-"""What a label of a page may say: fields, and parts of them."""
+"""Fields, and parts of fields, that a label of a page may name."""

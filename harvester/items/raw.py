@@ -1,19 +1,20 @@
-"""What a record was read from, as members of a line of JSON: whatever bytes it is, it comes back as it was."""
+"""Writes the bytes that a record was read from into a line of JSON, and reads exactly these bytes back."""
 
 import msgspec
 from msgspec import Struct
 
 _encode = msgspec.json.encode
 _OTHER = "latin-1"
-"""Has a character for each byte."""
+"""Encoding with a character for each byte."""
 _SPARE_LEVELS = 200
-"""How much deeper JSON may be nested for readers, which may have less room on their stacks."""
+"""Extra levels of nesting to allow for. Readers of the line may have less room on their stacks."""
 
 
 def members(raw: bytes) -> bytes:
-    """`"raw":` and a JSON object or array as it is, all else as a string.
+    """Returns the member `"raw":` of a JSON line. A JSON object or array stays JSON; other bytes become a string.
 
-    A string holds text; with `"raw_encoding":"latin-1"` beside it, bytes that are no UTF-8, a character for each.
+    The string is text in UTF-8. For bytes that are not UTF-8 a member `"raw_encoding":"latin-1"` is added, and the
+    string has a character for each byte.
     """
     if _fits(raw):
         return b'"raw":' + raw
@@ -24,7 +25,7 @@ def members(raw: bytes) -> bytes:
 
 
 def read_back(line: bytes) -> bytes:
-    """`raw` of a staged or rejected line."""
+    """Returns `raw` of a staged or rejected line."""
     found = msgspec.json.decode(line, type=_Line)
     raw = bytes(found.raw)
     return msgspec.json.decode(raw, type=str).encode(found.raw_encoding) if raw.startswith(b'"') else raw
@@ -36,7 +37,7 @@ class _Line(Struct):
 
 
 def _fits(raw: bytes) -> bool:
-    """Whether it is JSON that stands on one line and that readers of lines can decode."""
+    """True if the bytes are JSON on one line that readers of lines can decode."""
     if raw[:1] not in (b"{", b"[") or b"\n" in raw or b"\r" in raw:
         return False
     try:

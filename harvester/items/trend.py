@@ -1,4 +1,4 @@
-"""The records of hashtags and trends: what many speak of at a source, how much at which time, and posts with a tag."""
+"""The records of hashtags and trends: popular topics of a source, their volume over time, and posts with a tag."""
 
 import re
 import unicodedata
@@ -11,30 +11,33 @@ from msgspec import Struct
 from harvester.items.base import WEB, Record
 
 WORLD = "world"
-"""Region of what a source tells of all regions together."""
+"""Region of a source's figures for the whole world."""
 _blank = re.compile(r"[\s\x00-\x1f\x7f]+")
 _JOINING = "_\u00b7\u30fb\u200c\u200d"
-"""What joins the words, or the letters, of a hashtag."""
+"""Characters that join the words, or the letters, of a hashtag."""
 
 
 def normal_tag(text: str) -> str:
-    """A tag by which two ways to write it are the same: without `#`, NFKC, in small letters, on one line."""
+    """Returns the normal form of a tag: without `#`, NFKC, in small letters, on one line."""
     return _blank.sub(" ", unicodedata.normalize("NFKC", text)).strip().lstrip("#").strip().casefold()
 
 
 def is_of_tag(letter: str) -> bool:
-    """Whether a hashtag may hold it: letters, the signs that many scripts add to them, digits, and what joins them."""
+    """True if a hashtag may hold the letter:
+
+    a letter, a combining mark as in many scripts, a digit, or a joining character.
+    """
     return letter.isalnum() or letter in _JOINING or unicodedata.category(letter).startswith("M")
 
 
 def look_of(at: datetime, every: timedelta) -> datetime:
-    """When a look counts as taken that was taken then: all within one period of the source are one."""
+    """Returns the start of the source's period that contains `at`. All visits within one period count as one."""
     day = at.replace(hour=0, minute=0, second=0, microsecond=0)
     return day + (at - day) // every * every
 
 
 class Hashtag(Record, frozen=True, kw_only=True):
-    """A hashtag as a source knows it: the latest that was seen of it."""
+    """A hashtag as a source describes it, at the latest visit."""
 
     KIND = "hashtag"
     COLLECTION = "hashtags"
@@ -47,7 +50,7 @@ class Hashtag(Record, frozen=True, kw_only=True):
     name: str
     """As the source writes it."""
     id: str | None = None
-    """The source's own."""
+    """The source's own id."""
     page_url: str | None = None
     post_count: int | None = None
     view_count: int | None = None
@@ -55,7 +58,7 @@ class Hashtag(Record, frozen=True, kw_only=True):
 
 
 class DayOfUse(Struct, frozen=True, omit_defaults=True):
-    """How much a tag was used on a day."""
+    """The use of a tag on one day."""
 
     day: datetime
     uses: int
@@ -63,7 +66,7 @@ class DayOfUse(Struct, frozen=True, omit_defaults=True):
 
 
 class Trend(Record, frozen=True, kw_only=True):
-    """What a source said of a tag or topic when it was looked at: a point of a time series."""
+    """A tag or topic in a list of a source at one visit: a point of a time series."""
 
     KIND = "trend"
     COLLECTION = "trends"
@@ -76,34 +79,34 @@ class Trend(Record, frozen=True, kw_only=True):
     region: str
     """Code of a country, host of an instance, or WORLD."""
     period: str
-    """Over which the source counts: 1d, 7d, or `all`."""
+    """Length of time that the source counts over: 1d, 7d, or `all`."""
     looked_at: datetime
-    """The time of looking, rounded down to how often the source has something new."""
+    """Time of the visit, rounded down to the source's publishing interval."""
     tag: str
-    """In its normal form; of a video its id."""
+    """In its normal form. For a video, its id."""
     name: str
     """As the source writes it."""
     rank: int | None = None
-    """From 1. None: the tag was asked for, and not found among others."""
+    """Counts from 1. None if the tag was requested by name rather than found in a list."""
     rank_change: int | None = None
-    """Since the period before, as the source says it."""
+    """Change since the period before, as the source states it."""
     volume: int | None = None
-    """How many posts, searches or views; of a number like 20K+ the least."""
+    """Number of posts, searches or views. For a number like 20K+ the lower bound."""
     volume_raw: str | None = None
     """As the source writes it."""
     page_url: str | None = None
     author: str | None = None
-    """Of a video: whose it is."""
+    """Author of a video."""
     began_at: datetime | None = None
     history: tuple[DayOfUse, ...] = ()
     curve: tuple[tuple[datetime, float], ...] = ()
-    """How popular it was over the period, each time as a share of the most."""
+    """Popularity over the period; each value is a share of the maximum."""
     news: tuple[str, ...] = ()
     """Addresses of articles."""
 
     @property
     def key(self) -> str:
-        """The tag is last: it alone may hold spaces."""
+        """Returns the key. The tag comes last, since only the tag may hold spaces."""
         return f"{self.source} {self.region} {self.period} {self.looked_at:%Y-%m-%dT%H:%MZ} {self.tag}"
 
     def problem(self) -> str | None:
@@ -115,7 +118,7 @@ class Trend(Record, frozen=True, kw_only=True):
 
 
 class TaggedPost(Record, frozen=True, kw_only=True):
-    """A post or video that a source shows for a tag, or among what is popular. Of Bluesky these are its own posts."""
+    """A post or video that a source shows for a tag, or among popular ones. Posts of Bluesky have a type of their own."""
 
     KIND = "tagged_post"
     COLLECTION = "tagged_posts"
@@ -128,13 +131,13 @@ class TaggedPost(Record, frozen=True, kw_only=True):
 
     source: str
     id: str
-    """The source's own, the same wherever it was seen."""
+    """The source's own id, the same wherever the post is seen."""
     page_url: str | None = None
     author: str | None = None
-    """By which the source names it; None where it tells nobody."""
+    """Author as the source identifies it; None if the source does not."""
     author_name: str | None = None
     text: str = ""
-    """What the author wrote, without markup; of a video title and description."""
+    """Text of the author, without markup. For a video, title and description."""
     text_clean: str | None = None
     tags: tuple[str, ...] = ()
     """In their normal form."""

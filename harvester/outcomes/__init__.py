@@ -1,4 +1,4 @@
-"""What became of a request: one enum, one classifier, and one table of what follows from it."""
+"""The outcome of a request: one enum, one classifier, and one table of consequences."""
 
 from harvester.outcomes.classifier import BAD_CURSOR, classify, classify_exception, classify_page
 from harvester.outcomes.failed import RequestFailed, give_verdict, verdict_of

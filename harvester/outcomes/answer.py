@@ -1,4 +1,4 @@
-"""An answer as the rules see it: what costs time is worked out when a rule first asks for it."""
+"""A response in the form that rules read. Costly properties are computed when a rule first reads them."""
 
 import re
 from functools import cached_property
@@ -15,18 +15,18 @@ from harvester.meta import EXPECTS
 from harvester.outcomes.evidence import excerpt, readable
 
 MOST_MARKUP = 20_000
-"""Bytes of a page that rules search as they came, and characters of the text that its reader sees."""
+"""Bytes of the unchanged page that rules search, and characters of visible text."""
 MOST_PAGE = 64_000
-"""Bytes of a page from which that text is taken: the state of a WebForms page may come first."""
+"""Bytes of a page that the visible text is taken from. The state of a WebForms page may come first."""
 MOST_ERROR = 64_000
-"""Bytes of a JSON body that is looked at as an error."""
+"""Maximum number of bytes of a JSON body that is searched for an error."""
 TAIL = 1024
-"""Bytes in which the end of an HTML page stands."""
+"""Bytes at the end of an HTML page that must contain the site's page ending."""
 
 LIKE_200 = (200, 201, 203)
-"""Statuses of answers that are whole and as asked for: what holds for 200 holds for them."""
+"""Statuses of complete responses. A rule for 200 holds for all three."""
 CONDITIONS = ("If-None-Match", "If-Modified-Since")
-"""Headers of a request for a page only if it changed."""
+"""Headers that ask for a page only if it changed."""
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 """Byte order mark and spaces."""
@@ -44,10 +44,10 @@ _asks_for_json = re.compile(
 
 
 class ApiError(NamedTuple):
-    """The error that a JSON body tells of."""
+    """The error in a JSON body."""
 
     name: str = ""
-    """Its name or code; `code:<number>` when the body has a code and does not call it an error."""
+    """Name or code of the error; `code:<number>` if the body has a code and does not call it an error."""
     message: str = ""
 
 
@@ -55,28 +55,28 @@ NO_ERROR = ApiError()
 
 
 class Answer:
-    """One answer. Text that rules search is in small letters."""
+    """A response as rules see it. Text that rules search is in small letters."""
 
     def __init__(self, response: Response, request: Request | None = None, ending: str = "") -> None:
         self.response = response
         self.request = request
         self.ending = ending
-        """With what every whole HTML page of the site ends."""
+        """Text at the end of every complete HTML page of the site."""
         self.status = response.status
         self.content_type = header(response, b"Content-Type")
         self.body = _with_ascii(response.body, self.content_type)
         self.kind = self._kind()
         self.error = self._error()
-        """The error of a JSON body. In a 200 it is looked for only where the body begins like one."""
+        """Error in a JSON body. In a 200 it is searched only if the body begins like an error."""
 
     def _kind(self) -> str:
-        """What the body is, by its Content-Type and its first character: json, html, text or other."""
+        """Returns the kind of the body, by Content-Type and first character: json, html, text or other."""
         said, first = self.content_type, self._first
         if b"json" in said:
             return "html" if first == b"<" else "json"
         if b"html" in said:
             return "json" if self._first in _CLOSING and (self.wants_json or self._begins_like_json) else "html"
-        if b"text/plain" in said or b"javascript" in said or not said:  # ArcGIS says text/plain of its JSON
+        if b"text/plain" in said or b"javascript" in said or not said:  # ArcGIS serves JSON as text/plain
             if self._looks_like_json:
                 return "json"
             return "html" if first == b"<" else "text"
@@ -86,17 +86,17 @@ class Answer:
 
     @cached_property
     def _first(self) -> bytes:
-        """The first character of the body that means something."""
+        """The first character of the body that is not blank."""
         return self.body[:64].lstrip(_BLANK)[:1] or self.body.lstrip(_BLANK)[:1]
 
     @cached_property
     def _last(self) -> bytes:
-        """The last one."""
+        """The last character of the body that is not blank."""
         return self.body[-16:].rstrip()[-1:] or self.body.rstrip()[-1:]
 
     @property
     def _looks_like_json(self) -> bool:
-        """Whether a body that is not said to be JSON is some all the same: asked for, or by its beginning or end."""
+        """True if a body without a JSON Content-Type is JSON: it was requested, or its beginning or end show it."""
         closing = _CLOSING.get(self._first)
         if closing is None:
             return False
@@ -115,7 +115,7 @@ class Answer:
 
     @cached_property
     def page(self) -> str:
-        """The beginning of the body in its own charset, as browsers find it."""
+        """The beginning of the body, decoded as browsers do."""
         return self._decoded(MOST_PAGE)
 
     @cached_property
@@ -124,7 +124,7 @@ class Answer:
 
     @cached_property
     def markup(self) -> str:
-        """The beginning of the body as it came."""
+        """The beginning of the body with its markup."""
         return self.small_page[:MOST_MARKUP]
 
     @cached_property
@@ -134,17 +134,17 @@ class Answer:
 
     @cached_property
     def readable(self) -> str:
-        """What a reader of the page sees, letters as they are."""
+        """The visible text of the page."""
         return readable(self.page)[:MOST_MARKUP]
 
     @cached_property
     def text(self) -> str:
-        """What a reader of the page sees."""
+        """The visible text of the page in small letters."""
         return self.readable.lower()
 
     @property
     def wants_json(self) -> bool:
-        """Whether JSON was asked for."""
+        """True if the request or the Content-Type asks for JSON."""
         if self._has_no_body:
             return False
         if b"json" in self.content_type or _asks_for_json(self.response.url):
@@ -156,12 +156,12 @@ class Answer:
 
     @property
     def cut_short(self) -> bool:
-        """Whether the body ends before its end."""
+        """True if the body is incomplete."""
         if self._has_no_body:
             return False
         if self.kind == "json":
             return not self._first or self._last != _CLOSING.get(self._first, self._last)
-        if self.response.flags:  # decompressed, rendered or cached: another length than was announced
+        if self.response.flags:  # decompressed, rendered or cached, so the length differs from Content-Length
             return "dataloss" in self.response.flags
         length = header(self.response, b"Content-Length")
         if length.isdigit() and len(self.response.body) < int(length):
@@ -172,22 +172,22 @@ class Answer:
 
     @property
     def conditional(self) -> bool:
-        """Whether the page was asked for only if it changed."""
+        """True if the request asked for the page only if it changed. Also true if the request is unknown."""
         return self.request is None or any(name in self.request.headers for name in CONDITIONS)
 
     @property
     def _has_no_body(self) -> bool:
-        """Whether its headers are all that was asked for."""
+        """True if the request was a HEAD."""
         return self.request is not None and self.request.method == "HEAD"
 
     @property
     def bounced(self) -> bool:
-        """Whether a redirect led to another page than the one asked for."""
+        """True if a redirect led to another page than the requested one."""
         asked: list[str] = self.request.meta.get("redirect_urls", []) if self.request is not None else []
         return bool(asked) and urlsplit(asked[0]).path.lower() != urlsplit(self.response.url).path.lower()
 
     def excerpt(self) -> str:
-        """How it begins, for people."""
+        """Returns the beginning of the text, for people."""
         if self.kind == "html":
             return excerpt(self.readable)
         return excerpt(self._decoded(MOST_MARKUP)) if self.kind != "other" else ""
@@ -199,19 +199,19 @@ class Answer:
 
 
 def _with_ascii(body: bytes, content_type: bytes) -> bytes:
-    """Returns text of UTF-16 and UTF-32 as UTF-8, since rules search bytes of ASCII; any other body as it is."""
+    """Converts text in UTF-16 or UTF-32 to UTF-8, since rules search ASCII bytes. Returns any other body unchanged."""
     encoding = certain_encoding(body[:4]) if _is_text(content_type) else None
     return as_utf8(body) if encoding and encoding.startswith(("utf-16", "utf-32")) else body
 
 
 def header(response: Response, name: bytes) -> bytes:
-    """A header by its normal name. Headers.get makes the name normal first, which takes longer than all else here."""
+    """Returns a header by its normalized name. Headers.get would normalize the name, which is the slowest step here."""
     values = dict.get(response.headers, name)
     return values[-1] if values else b""
 
 
 def read_error(body: bytes) -> ApiError:
-    """The error that a JSON body tells of, in the shapes of the APIs that are known; NO_ERROR when it is none."""
+    """Returns the error in a JSON body, in the shapes of known APIs; NO_ERROR if there is no error."""
     try:
         told = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

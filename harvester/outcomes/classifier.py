@@ -1,4 +1,4 @@
-"""Tells the outcome of an answer, of an exception, and of what a callback said of a page."""
+"""Classifies responses, exceptions, and the exceptions that callbacks raise about a page."""
 
 import errno
 import re
@@ -15,24 +15,24 @@ from harvester.outcomes.outcome import OK, Outcome, Verdict
 from harvester.outcomes.rules import NO_RULES, RuleBook, SiteRules, common_book, common_rules
 
 BAD_CURSOR = "bad cursor"
-"""Reason of a refused cursor: the chain must begin anew."""
+"""Reason of a refused cursor. The chain of pages must restart."""
 UNKNOWN_STATUS, UNKNOWN_EXCEPTION, BY_CALLBACK = "unknown-status", "unknown-exception", "callback"
-"""Names where a rule's would stand: no rule knew it; a callback or parser said so."""
+"""Stand in place of a rule's name: no rule matched, or a callback or parser raised the outcome."""
 _MOST_CAUSES = 5
 _FINE = (*LIKE_200, 206)
 
 _ssl = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ")
-"""What aiohttp puts into its messages, of no use to anyone."""
+"""Part of aiohttp's messages that has no useful information."""
 
 
 def classify(response: Response, request: Request | None = None, own: SiteRules = NO_RULES) -> Verdict:
-    """The outcome of an answer; OK itself when nothing is wrong with it. The site's own rules are tried first."""
+    """Returns the outcome of a response; OK if no rule matches. The site's own rules are tried first."""
     books = (own.book, common_book()) if own.book else (common_book(),)
     return judge(Answer(response, request, own.page_ending), *books)
 
 
 def judge(answer: Answer, *books: RuleBook) -> Verdict:
-    """The outcome by these rules."""
+    """Returns the outcome by the given rules."""
     for book in books:
         if (rule := book.first(answer)) is not None:
             if rule.outcome is Outcome.OK:
@@ -46,13 +46,13 @@ def judge(answer: Answer, *books: RuleBook) -> Verdict:
 def _verdict(answer: Answer, outcome: Outcome, reason: str, rule: str, *, known: bool) -> Verdict:
     name, message = answer.error
     said = f"HTTP {answer.status} {name}".strip() + (f": {message}" if message else "")
-    head = message.partition(": ")[0]  # without the name of what is absent, so that one reason is counted as one
+    head = message.partition(": ")[0]  # without the name of the missing thing, so that one reason is counted as one
     words = reason.format(said=said, name=name or said, head=head or said, status=answer.status)
     return Verdict(outcome, excerpt(words), known, rule, answer.status, answer.excerpt())
 
 
 def classify_exception(error: BaseException) -> Verdict:
-    """The outcome of a request that got no answer."""
+    """Returns the outcome of a request without a response."""
     error = LocalFault.behind(error) or error
     said = excerpt(_ssl.sub(" ", str(error))) or type(error).__name__
     classes = {*_classes(error), *_numbers(error)}
@@ -63,7 +63,10 @@ def classify_exception(error: BaseException) -> Verdict:
 
 
 def _classes(error: BaseException) -> Iterator[str]:
-    """Names of its classes, and of those of what Scrapy's download handlers raised it from: `scrapy.IgnoreRequest`."""
+    """Yields the class names of an exception and of the exceptions that Scrapy's download handlers raised it from.
+
+    A name looks like `scrapy.IgnoreRequest`.
+    """
     cause: BaseException | None = error
     for _ in range(_MOST_CAUSES):
         if cause is None:
@@ -73,7 +76,7 @@ def _classes(error: BaseException) -> Iterator[str]:
 
 
 def _numbers(error: BaseException) -> Iterator[str]:
-    """Names of the system's errors that led to it: `errno.EMFILE`."""
+    """Yields the names of the system errors that caused the exception: `errno.EMFILE`."""
     left = [error]
     for _ in range(_MOST_CAUSES * 2):
         if not left:
@@ -88,7 +91,7 @@ def _numbers(error: BaseException) -> Iterator[str]:
 
 
 def classify_page(response: Response, error: Exception) -> Verdict:
-    """The outcome of an answer whose callback raised PageFailed or ParseError."""
+    """Returns the outcome of a response whose callback raised PageFailed or ParseError."""
     outcome = error.outcome if isinstance(error, PageFailed) else Outcome.LAYOUT_CHANGED
     reason, known = excerpt(str(error)) or type(error).__name__, outcome in set(Outcome)
     if not known:

@@ -1,4 +1,4 @@
-"""Text of an answer for people: tags, control characters and secrets taken out."""
+"""Excerpts of responses for people, without tags, control characters and secrets."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from html import unescape
 from harvester.masking import mask
 
 MOST_EXCERPT = 300
-"""Characters of an answer that a verdict keeps."""
+"""Maximum number of characters of the excerpt in a verdict."""
 
 _hidden = re.compile("<(?:(script|style)\\b|!--)", re.IGNORECASE | re.ASCII)
 _end_of = {
@@ -27,7 +27,7 @@ _secrets = re.compile(
 
 
 def readable(page: str) -> str:
-    """What a reader of an HTML page sees of it, in one line."""
+    """Returns the visible text of an HTML page, on one line."""
     if "<" in page:
         page = _tag.sub(" ", "".join(_shown(page)))
     if "&" in page:
@@ -36,7 +36,7 @@ def readable(page: str) -> str:
 
 
 def _shown(page: str) -> Iterator[str]:
-    """The page without scripts, styles and comments."""
+    """Yields the page without scripts, styles and comments."""
     start = 0
     while found := _hidden.search(page, start):
         yield page[start : found.start()]
@@ -48,10 +48,10 @@ def _shown(page: str) -> Iterator[str]:
 
 
 def excerpt(text: str) -> str:
-    """How a text begins, without secrets and control characters."""
+    """Returns the beginning of a text, without secrets and control characters."""
     return without_secrets(_spaces.sub(" ", mask(text, 4 * MOST_EXCERPT)).strip())[:MOST_EXCERPT]
 
 
 def without_secrets(text: str) -> str:
-    """A text without known secrets, passwords in addresses, tokens, and values of keys that are named as secrets."""
+    """Masks known secrets, passwords in addresses, tokens, and values of keys with the name of a secret."""
     return _secrets.sub("***", _in_address.sub("//***@", mask(text)))

@@ -1,4 +1,4 @@
-"""What an errback is given, and the verdict in it."""
+"""Exceptions that reach an errback, and the verdict in them."""
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.spidermiddlewares.httperror import HttpError
@@ -8,7 +8,7 @@ from harvester.outcomes.outcome import Verdict
 
 
 class RequestFailed(IgnoreRequest):
-    """A request that harvester itself refuses, for robots.txt or a quota maybe. Raised by its middlewares."""
+    """Raised by harvester's middlewares for a request that harvester itself refuses, for example because of robots.txt."""
 
     def __init__(self, verdict: Verdict, tries: int) -> None:
         super().__init__(verdict.outcome, verdict.reason)
@@ -21,15 +21,15 @@ class RequestFailed(IgnoreRequest):
 
 
 def give_verdict(error: BaseException, verdict: Verdict, tries: int) -> None:
-    """Writes into an exception of Scrapy, or of whoever raised it, what the request came to: `verdict` and `tries`."""
+    """Adds the result of the request to an exception of Scrapy or of other code: `verdict` and `tries`."""
     error.verdict, error.tries = verdict, tries  # type: ignore[attr-defined]
 
 
 def verdict_of(error: BaseException) -> Verdict:
-    """The verdict on a request whose errback was called."""
+    """Returns the verdict on a request whose errback was called."""
     verdict = getattr(error, "verdict", None)
     if isinstance(verdict, Verdict):
         return verdict
-    if isinstance(error, HttpError):  # somebody else's
+    if isinstance(error, HttpError):  # raised by other code
         return classify(error.response, error.response.request)
     return classify_exception(error)

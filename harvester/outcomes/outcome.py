@@ -1,11 +1,11 @@
-"""The fate of one request, and the verdict that says from what it was told."""
+"""The outcome of a request, and the verdict with the evidence for it."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 
 class Outcome(StrEnum):
-    """The fate of one request."""
+    """The outcome of a request."""
 
     OK = "ok"
     UNCHANGED = "unchanged"
@@ -30,11 +30,14 @@ class Outcome(StrEnum):
     NOT_STORED = "not_stored"
     INVALID = "invalid"
     LOCAL = "local"
-    """A fault of the machine that this program runs on. Such a try is none: it says nothing of the site."""
+    """A fault of the machine that this program runs on.
+
+    Such a try does not count, since it shows nothing about the site.
+    """
 
 
 MOST_TOLD = 120
-"""Characters of the excerpt that a dead letter shows."""
+"""Maximum number of characters of the excerpt that a dead letter shows."""
 
 
 class Verdict(NamedTuple):
@@ -42,18 +45,18 @@ class Verdict(NamedTuple):
 
     outcome: Outcome
     reason: str = ""
-    """A few words for the person who asks why."""
+    """A few words that explain the outcome to a person."""
     known: bool = True
-    """False when no rule knew the failure."""
+    """False if no rule knew the failure."""
     rule: str = ""
-    """Name of the rule that told it; empty for ok."""
+    """Name of the rule that decided; empty for ok."""
     status: int = 0
-    """Of HTTP; 0 when there was no answer."""
+    """HTTP status; 0 without a response."""
     excerpt: str = ""
-    """How the answer begins, as text; at most 300 characters."""
+    """Beginning of the response as text, at most 300 characters."""
 
     def told(self) -> str:
-        """Reason, rule and a bit of the answer in one line: what a dead letter shows."""
+        """Returns reason, rule and a short excerpt in one line, as a dead letter shows them."""
         rule = f" [{self.rule}]" if self.rule else ""
         excerpt = self.excerpt[:MOST_TOLD]
         return f"{self.reason}{rule}" + (f" {excerpt}" if excerpt and excerpt not in self.reason else "")

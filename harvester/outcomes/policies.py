@@ -1,4 +1,4 @@
-"""What follows from an outcome: the one table. A site's entry may say otherwise: sites/outcomes.py."""
+"""The consequences of outcomes, in one table. A site's entry may override them: sites/outcomes.py."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,52 +7,55 @@ from harvester.outcomes.outcome import Outcome
 
 
 class Policy(NamedTuple):
-    """What follows from an outcome."""
+    """The consequences of an outcome."""
 
     retries: int
-    """How often the request is tried again in this run."""
+    """Maximum number of retries of the request in this run."""
     backoff_s: float = 0.0
-    """Before the first retry; doubled for each one after, jittered."""
+    """Seconds to wait before the first retry. Doubled for each further retry, with jitter."""
     most_backoff_s: float = 60.0
-    """The longest backoff."""
+    """Maximum number of seconds to wait before a retry."""
     retryable: bool = False
-    """Whether a job item that fails with it is tried again later."""
+    """True if a job item that fails with this outcome is retried later."""
     error: bool = True
-    """Whether it counts against the run's error ratio."""
+    """True if it counts against the run's error ratio."""
     site: bool = False
-    """Whether it says something of the whole site: after a row of them a host is asked for no further picture."""
+    """True if it concerns the whole site.
+
+    After several such outcomes in a row no more pictures are requested from a host.
+    """
     breaker: bool = False
-    """Whether it counts against the site's breaker."""
+    """True if it counts against the site's breaker."""
     session: bool = False
-    """Whether it counts against the identity that asked."""
+    """True if it counts against the identity of the request."""
     proxy: bool = False
-    """Whether it counts against the proxy that carried it."""
+    """True if it counts against the proxy of the request."""
     new_identity: bool = False
-    """Whether the next try goes out as somebody else."""
+    """True if the next try uses another identity."""
     escalate: bool = False
-    """Whether the next try may use a dearer tier of proxies."""
+    """True if the next try may use a more expensive tier of proxies."""
     dead: bool = True
-    """Whether what is not tried again is a dead letter; else it is done."""
+    """True if a request that is not retried becomes a dead letter; else the request is done."""
     absent: bool = False
-    """Whether there is nothing at the address."""
+    """True if there is nothing at the address."""
     no_content: bool = False
-    """Whether the answer is that there is nothing to read: nothing at the address, or an empty page."""
+    """True if the response shows that there is nothing to read: nothing at the address, or an empty page."""
     page_came: bool = False
-    """Whether the page came that was asked for, with or without what was expected in it."""
+    """True if the requested page arrived, with or without the expected content."""
     refusal: bool = False
-    """Whether the site does not want to be asked by us."""
+    """True if the site refuses requests from us."""
     login: bool = False
-    """Whether the site wants a login, or another one."""
+    """True if the site wants a login, or another one."""
     no_answer: bool = False
-    """Whether no connection came about, or no answer over it."""
+    """True if no connection was made, or no response arrived over it."""
     unavailable: bool = False
-    """Whether the site serves nobody just now."""
+    """True if the site currently serves nobody."""
     not_served: bool = False
-    """Whether an answer says that this request is not served, which may be due to an old token in it."""
+    """True if a response shows that this request is not served. An old token in the request may be the reason."""
     delay: bool = False
-    """Whether a server that is known to be there may answer later."""
+    """True if a server that is known to exist may respond later."""
     session_cost: float = 0.2
-    """What it takes from the health of an identity, which is 1.0 at most, where `session` is set."""
+    """Amount that is taken from the health of an identity (at most 1.0), if `session` is set."""
 
 
 POLICIES: Mapping[Outcome, Policy] = {
@@ -105,15 +108,15 @@ POLICIES: Mapping[Outcome, Policy] = {
     # The page came; its records did not reach MongoDB and were not rejected either.
     Outcome.NOT_STORED: Policy(2, backoff_s=2.0, retryable=True),
     Outcome.INVALID: Policy(0, not_served=True),
-    # Uncounted tries, until the machine is well; the number bounds those that fail while it is well for others.
+    # These tries do not count until the machine works. The number limits requests that fail while others succeed.
     Outcome.LOCAL: Policy(5, backoff_s=1.0, retryable=True, delay=True),
 }
 KINDS = ("absent", "no_content", "page_came", "refusal", "login", "no_answer", "unavailable", "not_served", "delay")
-"""Fields that say what an outcome is. A site's entry does not change them, nor `session_cost`."""
+"""Fields that describe the outcome itself. A site's entry cannot change them, nor `session_cost`."""
 _POLICIES: Mapping[str, Policy] = {outcome.value: policy for outcome, policy in POLICIES.items()}
 _OF_A_SPIDER = Policy(0)
 
 
 def get_policy(outcome: str) -> Policy:
-    """Returns what follows from an outcome. A spider's own word for how an item ended has a policy of its own."""
+    """Returns the consequences of an outcome. Words that a spider defines for the end of an item share one policy."""
     return _POLICIES.get(outcome, _OF_A_SPIDER)

@@ -1,6 +1,7 @@
-"""Rules that tell an outcome: data, tried in order, each with a name. The common ones are in rules.toml.
+"""Rules that decide the outcome: data, tried in order, each with a name. The common rules are in rules.toml.
 
-All conditions of a rule must hold; of a condition that is a list, one entry. Words are compared without regard to case.
+All conditions of a rule must hold. A condition with a list holds if any entry matches. Words are compared without
+regard to case.
 """
 
 import re
@@ -48,9 +49,10 @@ class RuleBase(BaseModel):
     name: str = Field(pattern=r"^[a-z0-9-]{1,60}$")
     outcome: Outcome
     reason: Reason = "{said}"
-    """May contain {said} (all of it), {status}, {name} (of a JSON error), {head} (of its message, up to a colon)."""
+    """May contain {said} (the whole text), {status}, {name} (name of a JSON error), {head} (its message up to a colon).
+    """
     known: bool = True
-    """Whether it is a failure that is understood; else it is counted as unclassified."""
+    """True if the failure is understood; else it is counted as unclassified."""
 
 
 class Rule(RuleBase):
@@ -61,29 +63,29 @@ class Rule(RuleBase):
     header: tuple[Expression, ...] = ()
     """`name`, or `name: expression` that is searched in the header's value."""
     kind: tuple[Kind, ...] = ()
-    """What the body is, see Answer.kind."""
+    """Kind of the body, see Answer.kind."""
     error: tuple[Expression, ...] = ()
-    """The whole name or code of a JSON error, see answer.read_error; an empty text: there is none."""
+    """The whole name or code of a JSON error, see answer.read_error. An empty text matches a body without an error."""
     message: tuple[Words, ...] = ()
     """Words in the message of a JSON error."""
     title: tuple[Words, ...] = ()
     """Words in the title of the page."""
     text: tuple[Words, ...] = ()
-    """Words in the text that the page's reader sees."""
+    """Words in the visible text of the page."""
     markup: tuple[Words, ...] = ()
-    """Words in the beginning of the body as it came."""
+    """Words in the beginning of the body, including markup."""
     pattern: tuple[Expression, ...] = ()
-    """Expressions searched in the beginning of the body as it came."""
+    """Expressions searched in the beginning of the body, including markup."""
     url: tuple[Expression, ...] = ()
-    """Expressions searched in the address of the answer, after redirects."""
+    """Expressions searched in the address of the response, after redirects."""
     smaller: int | None = Field(None, gt=0)
-    """Bytes; the body is smaller than that. Pages that stand in the way are."""
+    """Bytes that the body must be smaller than. Pages that a site puts in place of another are small."""
     bounced: bool | None = None
-    """Whether a redirect led to another page than the one asked for."""
+    """True to match only if a redirect led to another page than the requested one; False for the opposite."""
     wants_json: bool | None = None
     cut_short: bool | None = None
     conditional: bool | None = None
-    """Whether the page was asked for only if it changed."""
+    """True to match only if the request asked for the page if it changed; False for the opposite."""
 
     @model_validator(mode="after")
     def _has_conditions(self) -> Self:
@@ -97,23 +99,27 @@ class Rule(RuleBase):
 
     @property
     def reads_page(self) -> bool:
-        """Whether it is about words of a page: JSON that was delivered as asked has none."""
+        """True if the rule searches words of a page. JSON that was delivered as requested has no such words."""
         return bool(self.title or self.text or self.markup)
 
     @cached_property
     def conditions(self) -> tuple[Matches, ...]:
-        """Cheap ones first."""
+        """The conditions, cheap ones first."""
         return tuple(self._conditions())
 
     def matches(self, answer: Answer) -> bool:
-        """Whether its conditions hold for an answer that it is about."""
+        """True if all conditions hold. The answer must be one that `is_about` accepts."""
         for condition in self.conditions:  # noqa: SIM110  a generator costs twice as much
             if not condition(answer):
                 return False
         return True
 
     def is_about(self, status: int, kind: str, marked: bool, failing: bool, bounced: bool) -> bool:
-        """Whether it can match an answer of this status and kind, with headers that rules name or without, ..."""
+        """True if the rule can match answers with these features. It is used to skip rules without trying them.
+
+        `marked`: the answer has a header that rules name. `failing`: its JSON body has an error. `bounced`: see
+        Answer.bounced.
+        """
         fine = status in LIKE_200
         statuses = {status, f"{status // 100}xx", *((200,) if fine else ())}
         return (
@@ -175,16 +181,16 @@ class FailureRule(RuleBase):
     Also the system's errors: `errno.EMFILE`.
     """
     text: tuple[Words, ...] = ()
-    """Words in what it says."""
+    """Words in the message of the exception."""
     pattern: Expression | None = None
-    """Searched in what it says. Its named groups can be used in `reason`, and `{mb}` when one is `bytes`."""
+    """Expression searched in the message. `reason` can use its named groups, and `{mb}` if one is named `bytes`."""
 
     @cached_property
     def expression(self) -> re.Pattern[str]:
         return re.compile(self.pattern or "", re.IGNORECASE)
 
     def match(self, classes: set[str], said: str) -> dict[str, str] | None:
-        """The groups of the pattern; None when the rule does not match."""
+        """Returns the groups of the pattern; None when the rule does not match."""
         if classes.isdisjoint(self.error) or (self.text and not _has(said.lower(), self.text)):
             return None
         found = self.expression.search(said)
@@ -195,7 +201,7 @@ class FailureRule(RuleBase):
 
 
 class RuleBook:
-    """Rules in order. Those that cannot match are left out before they are tried."""
+    """Rules in order. Rules that cannot match are skipped before they are tried."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
@@ -203,7 +209,7 @@ class RuleBook:
         self._about: dict[tuple[int, str, bool, bool, bool], tuple[Rule, ...]] = {}
 
     def first(self, answer: Answer) -> Rule | None:
-        """The first rule that matches."""
+        """Returns the first rule that matches."""
         marked = not self._marks.isdisjoint(answer.response.headers)
         key = (answer.status, answer.kind, marked, answer.error is not NO_ERROR, answer.bounced)
         about = self._about.get(key)
@@ -213,19 +219,19 @@ class RuleBook:
             try:
                 if rule.matches(answer):
                     return rule
-            except TooCostlyError as error:  # what the page is, nobody knows
+            except TooCostlyError as error:  # the page cannot be classified
                 said = str(error).replace("{", "{{").replace("}", "}}")
                 return rule.model_copy(update={"outcome": Outcome.INVALID, "reason": said})
         return None
 
 
 class SiteRules(NamedTuple):
-    """What a site's entry says of its answers."""
+    """The part of a site's entry about responses."""
 
     book: RuleBook | None = None
     """Rules that are tried before the common ones."""
     page_ending: str = ""
-    """With what every whole HTML page of the site ends."""
+    """Text at the end of every complete HTML page of the site."""
 
 
 NO_RULES = SiteRules()
@@ -242,7 +248,7 @@ class CommonRules(BaseModel):
 
 @lru_cache(maxsize=1)
 def common_rules() -> CommonRules:
-    """The rules that hold for all sites."""
+    """Returns the rules that hold for all sites."""
     text = (files("harvester.outcomes") / "rules.toml").read_bytes()
     return TypeAdapter(CommonRules).validate_python(msgspec.toml.decode(text))
 
@@ -264,7 +270,10 @@ def _has(text: str, words: tuple[str, ...]) -> bool:
 
 
 def _says(phrases: tuple[str, ...]) -> Matches:
-    """Whether the page's reader sees one. Most pages lack its words already as they came, which is told far sooner."""
+    """Matches a page whose visible text has one of the phrases.
+
+    Most pages lack the words already in their markup, which is much faster to check.
+    """
     longest_first = [sorted(re.findall("[a-z]{4,}", phrase), key=len, reverse=True) for phrase in phrases]
 
     def says(answer: Answer) -> bool:
