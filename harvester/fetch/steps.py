@@ -44,7 +44,7 @@ class JudgingSteps:
         self._judges = dict(sorted(self._judges.items()))
 
     def judge(self, request: Request, verdict: Verdict, response: Response | None) -> list[Advice]:
-        """Returns the advice of all steps. If a step fails, the error is logged, and the other steps are still called."""
+        """Returns the advice of all steps. A step that fails is logged, and the other steps are still called."""
         advices = []
         for step, judge in self._judges.items():
             try:

@@ -219,8 +219,8 @@ class Quote(Struct, frozen=True, omit_defaults=True, gc=False):
 
     uri: str
     kind: str
-    """`post`, `feed`, `list`, `labeler` or `starter_pack`; or `not_found`, `blocked`, `detached`, `opted_out` or `purged`
-    """
+    """`post`, `feed`, `list`, `labeler`, `starter_pack`; `not_found`, `blocked`, `detached`, `opted_out` or `purged`
+    if the content is not visible; or the $type if it is unknown."""
     did: str | None = None
     handle: str | None = None
     cid: str | None = None

@@ -90,7 +90,7 @@ class ItemResult(Struct, frozen=True, gc=False):
 
     item_id: str
     state: str
-    """done, failed, skipped or waiting. Waiting means that the item can continue at a later time, and does not count as a failure."""
+    """done, failed, skipped or waiting. A waiting item can continue at a later time; it has not failed."""
     outcome: str
     """A value of Outcome, or the spider's own word."""
     reason: str = ""

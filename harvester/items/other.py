@@ -76,7 +76,7 @@ class ItemRecord(Record, frozen=True, kw_only=True):
 
 
 def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields as BSON values, in their order. Sets are sorted, since their order differs between processes."""
+    """Returns the fields as BSON values, in their order. Sets are sorted: their order differs between processes."""
     to_builtins = partial(msgspec.to_builtins, builtin_types=_IN_BSON, str_keys=True, enc_hook=plain_value)
     try:
         fields = to_builtins(given, order="deterministic")
@@ -88,7 +88,8 @@ def _as_bson(given: dict[str, Any]) -> dict[str, Any]:
 def plain_value(value: Any) -> Any:
     """Returns a plain value for a type that msgspec does not know: a path or a text of lxml becomes text.
 
-    A value of a subclass of a Python type, such as numbers of numpy, becomes a value of the Python type. Raises TypeError.
+    A value of a subclass of a Python type, such as a number of numpy, becomes a value of the Python type. Raises
+    TypeError.
     """
     if isinstance(value, _AS_TEXT):
         return str(value)

@@ -118,7 +118,7 @@ class Trend(Record, frozen=True, kw_only=True):
 
 
 class TaggedPost(Record, frozen=True, kw_only=True):
-    """A post or video that a source shows for a tag, or among popular ones. Posts of Bluesky have a type of their own."""
+    """A post or video that a source shows for a tag, or among popular ones. Posts of Bluesky have their own type."""
 
     KIND = "tagged_post"
     COLLECTION = "tagged_posts"

@@ -8,7 +8,7 @@ from harvester.outcomes.outcome import Verdict
 
 
 class RequestFailed(IgnoreRequest):
-    """Raised by harvester's middlewares for a request that harvester itself refuses, for example because of robots.txt."""
+    """Raised by harvester's middlewares for a request that harvester itself refuses, as for robots.txt or a quota."""
 
     def __init__(self, verdict: Verdict, tries: int) -> None:
         super().__init__(verdict.outcome, verdict.reason)

@@ -1,6 +1,6 @@
-"""Reads JSON as it is found, and mends what one odd value makes unreadable, so that it costs itself and no more.
+"""Reads JSON as sites send it, and mends odd values, so that an odd value costs only itself.
 
-A lone surrogate becomes U+FFFD, as in a browser's TextEncoder: offsets in bytes that a browser counted stay true.
+A lone surrogate becomes U+FFFD, as in a browser's TextEncoder, so byte offsets that a browser counted stay correct.
 """
 
 import codecs
@@ -17,7 +17,10 @@ from harvester.decoding import as_utf8
 from harvester.exceptions import ParseError
 
 MAX_LEVELS = 600
-"""Nested levels that stay. A thread of a hundred replies has about three hundred; msgspec reads about nine hundred."""
+"""Maximum number of nested levels that are kept.
+
+A thread of a hundred replies has about three hundred; msgspec reads about nine hundred.
+"""
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _strings = re.compile(_STRING, re.DOTALL).sub
@@ -37,10 +40,10 @@ T = TypeVar("T")
 
 
 def read_json(body: bytes, content_type: str = "") -> Any:
-    """Returns the value of a JSON document of any encoding. Raises ParseError when it is none.
+    """Returns the value of a JSON document in any encoding. Raises ParseError when it is not JSON.
 
-    NaN, infinite numbers and those too large for a float are null: JSON knows none of them, and what stands around
-    them is right all the same.
+    NaN, infinite numbers and numbers too large for a float become null: JSON has no such numbers, and the values around
+    them are still valid.
     """
     text = as_utf8(body, content_type, prefers_utf8=True)
     try:
@@ -59,10 +62,10 @@ def _finite(number: str) -> float | None:
 
 
 def read_mended(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Returns what `decode` reads from the body, or from the mended body when it cannot be read as it came.
+    """Returns what `decode` reads from the body, or from the mended body if the original cannot be read.
 
-    Raises what `decode` raises of the body as it came when mending does not help. Bytes that are no UTF-8 are not
-    mended: a broken transfer may have made them, so asking again is better than guessing.
+    If mending does not help, raises the exception that the original body caused. Bytes that are not UTF-8 are not
+    mended: a broken transfer may have caused them, so another request is better than a guess.
     """
     try:
         return decode(body)
@@ -75,7 +78,7 @@ def read_mended(decode: Callable[[bytes], T], body: bytes) -> T:
 def mend(body: bytes) -> bytes:
     """Returns the JSON without byte order mark, lone surrogates, bare control characters and unknown escapes.
 
-    NaN and infinite numbers become null, and so does what is nested deeper than MAX_LEVELS. Raises UnicodeDecodeError.
+    NaN and infinite numbers become null, and so do values nested deeper than MAX_LEVELS. Raises UnicodeDecodeError.
     """
     text = body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogatepass")
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -87,7 +90,7 @@ def mend(body: bytes) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """Returns the same bytes for the same value, in whatever order its names came."""
+    """Returns the same bytes for the same value, regardless of the order of names."""
     return msgspec.json.encode(value, order="sorted")
 
 

@@ -1,16 +1,16 @@
-"""Values out of JSON of any shape: what is there and of the right type, or None."""
+"""Gets values from JSON of any shape: the value if it exists and has the right type, or None."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 MOST_LEVELS = 50
-"""Levels of a value that is kept as it came; MongoDB holds 100 in a document."""
+"""Maximum number of levels of a value that is stored unchanged. MongoDB allows 100 in a document."""
 MOST_INT = 2**63 - 1
 """The largest number that MongoDB can hold."""
 
 
 def date_time(text: Any) -> datetime | None:
-    """A point in time in UTC; None when the text is none that MongoDB can hold."""
+    """Returns a point in time in UTC; None for any text that is not a time, or that MongoDB cannot hold."""
     if not isinstance(text, str):
         return None
     try:
@@ -40,7 +40,7 @@ def integer(value: Any, *path: str) -> int | None:
 
 
 def storable(value: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A value that is kept as it came; None when MongoDB cannot hold it."""
+    """Returns the value unchanged; None if MongoDB cannot hold it."""
     return value if value is not None and _fits(value, MOST_LEVELS) else None
 
 

@@ -1,8 +1,8 @@
-"""HTML and Markdown to plain text, for short texts of people. Pure functions.
+"""Converts HTML and Markdown to plain text, for short texts of people. Pure functions.
 
-What was meant as markup goes: tags that open and close around words, links, emphasis. What was typed to be read stays:
-`vector<p>`, `<select>` alone, `__init__`, a lone backtick. The patterns run in linear time on hostile input: what
-repeats cannot match what follows it.
+Markup is removed if it was meant as markup: tags that open and close around words, links, emphasis. Text that was typed
+to be read stays: `vector<p>`, `<select>` alone, `__init__`, a lone backtick. The patterns run in linear time on hostile
+input, since a repeated part cannot match the part that follows it.
 """
 
 import re
@@ -17,7 +17,7 @@ _TAGS = (
     "ruby|s|samp|script|section|select|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|textarea|"
     "tfoot|th|thead|title|tr|tt|u|ul|video|wbr"
 )
-"""HTML's elements, but for those that people write as placeholders: <name>, <data>, <link>, ..."""
+"""HTML's elements, except those that people write as placeholders: <name>, <data>, <link>, ..."""
 _NEW_LINE = re.compile(
     "(?:address|article|aside|blockquote|br|dd|details|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|"
     "hr|nav|ol|option|p|pre|section|summary|table|tr|ul)"
@@ -26,7 +26,7 @@ _VALUE = r"""(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=`]++)"""
 _ATTRIBUTES = rf"(?:\s++(?:[a-z][\w:.-]*+\s*+=\s*+{_VALUE}|(?:async|defer|disabled|checked)\b))*+"
 
 _VOID = frozenset({"br", "hr", "wbr"})
-"""Elements that have no closing tag, and say something without attributes."""
+"""Elements without a closing tag that have a meaning without attributes."""
 _tag = re.compile(rf"<(/?)({_TAGS})\b({_ATTRIBUTES})\s*+(/?)>", re.IGNORECASE)
 _any_tag = re.compile(rf"</?[a-z][\w:.-]*+{_ATTRIBUTES}\s*+/?>", re.IGNORECASE)
 _every_tag = re.compile(r"""</?[a-z](?:"[^"]*+"|'[^']*+'|[^"'>])*+>""", re.IGNORECASE)
@@ -40,7 +40,10 @@ _entity = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|([A-Za-z][A-Za-z0-9]{1
 
 
 def plain_html(text: str, *, every: bool = False) -> str:
-    """Without entities, tags, comments, scripts and styles: one layer of them. `every`: also tags that stand alone."""
+    """Removes one layer of entities, tags, comments, scripts and styles.
+
+    Tags that stand alone are removed only with `every`.
+    """
     if "&" in text:
         text = _entity.sub(_character, _ampersands.sub("&", text))
     if "<" in text and ">" in text:
@@ -51,9 +54,10 @@ def plain_html(text: str, *, every: bool = False) -> str:
 
 
 def text_of_html(text: str, *, every: bool = False) -> str:
-    """Returns what a browser shows of HTML: tags go, and entities become characters, which are no tags then.
+    """Returns the text that a browser shows for HTML. Tags are removed first, so entities never become tags.
 
-    Of a text that only may be HTML, tags go that `plain_html` takes for meant; with `every`, each tag.
+    Without `every` the text may be plain: only tags are removed that `plain_html` takes for markup. With `every` each
+    tag is removed.
     """
     if "<" in text and ">" in text:
         text = _with_contents.sub("", text)
@@ -67,7 +71,7 @@ def _character(entity: re.Match[str]) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Without pairs of tags around words, and tags that only a program writes: with attributes, and `<br>`."""
+    """Removes pairs of tags around words, and tags that only a program writes: with attributes, and `<br>`."""
     tags = list(_tag.finditer(text))
     meant: set[int] = set()
     opened: defaultdict[str, list[int]] = defaultdict(list)
@@ -92,7 +96,10 @@ def _without_tags(text: str) -> str:
 
 
 def _is_around_words(text: str, start: int, end: int) -> bool:
-    """Whether something stands between two tags. `write <b> and </b>` speaks of them: a space is on both sides."""
+    """True if there is text between two tags.
+
+    `write <b> and </b>` mentions the tags: there is a space on both sides.
+    """
     if end - start < 2:
         return start < end and not text[start].isspace()
     return not (text[start] == text[end - 1] == " ") and not text[start:end].isspace()
@@ -108,17 +115,17 @@ def _instead_of_tag(tag: re.Match[str]) -> str:
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef"
 """Scripts that put no space between words."""
 _FIRST = "[^\\W_]|[\"'“‘«¿¡@#]|[\u2190-\u2bff\U0001f000-\U0001faff]"
-"""What emphasised text starts with; keeps (*^_^*) and the like as they are."""
+"""First characters of emphasised text. Other texts, such as (*^_^*), stay unchanged."""
 _NOT_BEFORE = r"[\w*\\/@.=&?%#+^~-]"
 _NOT_AFTER = rf"(?![^\W{_CJK}]|\*)"
 _IN_UNDERSCORES = r"(?:[^_\n]|(?<=[^\W_])_(?=[^\W_]))"
 
-# A marker comes before the look behind it: a pattern that starts with a character is searched ten times faster.
+# The marker stands before its lookbehind, since a pattern that starts with a character is searched ten times faster.
 _star = re.compile(rf"\*(?<!{_NOT_BEFORE}.)(?={_FIRST})([^*\n]++)(?<![\s^_-])\*(?![\w*])")
 _stars = re.compile(rf"\*\*(?<![^\W{_CJK}]..)(?<![*\\/]..)(\*?)(?![\s*])([^*\n]++)(?<!\s)\*\*\1{_NOT_AFTER}")
 _underscore = re.compile(rf"_(?<!{_NOT_BEFORE}.)(?={_FIRST})({_IN_UNDERSCORES}+)(?<!\s)_(?!\w)")
 _IN_PYTHON = r"(?![A-Za-z0-9]++(?:_[A-Za-z0-9]++)*+__)"
-"""No name like __init__ begins here."""
+"""Excludes names like __init__."""
 _underscores, _any_underscores = (
     re.compile(rf"__(?<!{_NOT_BEFORE}..){unless}(?![\s_])({_IN_UNDERSCORES}+)(?<!\s)__(?!\w)")
     for unless in (_IN_PYTHON, "")
@@ -136,11 +143,11 @@ _quotation = re.compile(rf"^ ?(?:> ?)*+(?<=> )(?!\d)(?={_FIRST}|[*_(\[])", re.MU
 
 
 _kept = re.compile("\x00([0-9]+)\x00")
-"""Stands for code that keeps its marks while the rest of a text is worked at."""
+"""Placeholder for code that keeps its markers while the rest of the text is processed."""
 
 
 def plain(text: str) -> str:
-    """Without what was meant as markup: one layer of it. Lines end in \\n, and there is no \\0."""
+    """Removes one layer of text that was meant as markup. Lines must end in \\n, and \\0 must not occur."""
     if "`" not in text:
         return _plain_markdown(plain_html(text))
     kept: list[str] = []
@@ -151,7 +158,7 @@ def plain(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    """Without all that looks like markup: one layer of it. Lines end in \\n."""
+    """Removes one layer of everything that looks like markup. Lines must end in \\n."""
     text = plain_html(text, every=True)
     if "`" in text:
         text = _any_fence.sub("", text).replace("`", "")
@@ -166,7 +173,7 @@ def without_markup(text: str) -> str:
 
 
 def _code_or_kept(marked: str, code: str, kept: list[str]) -> str:
-    """Code without its marks; with them where it would be taken for markup when it is read once more."""
+    """Returns code without its markers; with them if a second pass would take the code for markup."""
     if _plain_markdown(plain_html(code)) == code:
         return code
     kept.append(marked)
@@ -174,7 +181,7 @@ def _code_or_kept(marked: str, code: str, kept: list[str]) -> str:
 
 
 def _plain_markdown(text: str) -> str:
-    """Without markers of emphasis and links."""
+    """Removes markers of emphasis and links."""
     if "](" in text:
         text = _link.sub(_words_and_address, text)
     if "*" in text:

@@ -1,29 +1,29 @@
-"""The text of a PDF. A pure function, for a process that has bounds: hostile documents may take it down."""
+"""Reads the text of a PDF. A pure function for a bounded process, since hostile documents may crash it."""
 
 from io import BytesIO
 
 import msgspec
 
 MOST_TEXT = 1_000_000
-"""Characters that are kept of a document's text."""
+"""Maximum number of characters of a document's text."""
 MOST_PROBLEM = 200
-"""Likewise of what the library says."""
+"""Maximum number of characters of the library's error message."""
 
 
 class PdfText(msgspec.Struct, omit_defaults=True):
-    """What is read of a PDF."""
+    """The text and the number of pages of a PDF."""
 
     pages: int | None = None
     text: str | None = None
     problem: str | None = None
-    """Why there is no text, or not all of it."""
+    """Reason why the text is missing or incomplete."""
 
 
 def read_pdf(body: bytes) -> PdfText:
-    """Whatever the bytes are: what cannot be read is a problem, and no exception."""
+    """Reads a PDF from any bytes. A part that cannot be read is reported as a problem, not as an exception."""
     if b"%%EOF" not in body[-1024:]:
         return PdfText(problem=f"truncated: it breaks off after {len(body)} bytes")
-    from pypdf import PdfReader  # an extra, and its import takes as long as that of everything here
+    from pypdf import PdfReader  # an optional package, and slow to import
     from pypdf.errors import FileNotDecryptedError
 
     found = PdfText()
@@ -46,5 +46,5 @@ def read_pdf(body: bytes) -> PdfText:
 
 
 def _storable(text: str, most: int) -> str:
-    """Without NUL and halves of pairs, which databases refuse."""
+    """Removes NUL and lone surrogates, which databases refuse."""
     return text[:most].replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,1 +1,1 @@
-"""Answers of Bluesky's API, repositories and DID documents."""
+"""Parsers for Bluesky: responses of the API, repositories and DID documents."""

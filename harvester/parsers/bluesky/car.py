@@ -1,4 +1,4 @@
-"""A whole repository (com.atproto.sync.getRepo, a CAR file) to its records, read with libipld.
+"""Reads the records of a whole repository (com.atproto.sync.getRepo, a CAR file) with libipld.
 
 Source: atproto.com/specs/repository (commit, Merkle search tree with prefix-compressed keys).
 """
@@ -14,14 +14,14 @@ from harvester.exceptions import ParseError, UsageError
 from harvester.parsers.bluesky.repository import RepoRecord
 
 _CID_PREFIX = b"\x01\x71\x12\x20"
-"""Of the identifier of a record or node; the SHA-256 of its block follows."""
+"""First bytes in the identifier of a record or node. The SHA-256 of the block follows."""
 _CID_BYTES = 36
 _PLACE_BITS = 48
-"""A block's begin and end are packed into one integer, since a large file has a million blocks."""
+"""Bits to shift the start of a block by. Start and end share one integer, since a large file has a million blocks."""
 TOGETHER = 500
-"""Records in one list."""
+"""Number of records in a list."""
 UNREADABLE = b"null"
-"""Stands for the value of a record that no library reads, though it is undamaged. Its address is known nevertheless."""
+"""Stands for the value of an intact record that no library can read. The record's address is still known."""
 
 
 def read_repository(body: bytes, did: str, collections: frozenset[str]) -> Iterator[list[RepoRecord]]:
@@ -32,10 +32,10 @@ def read_repository(body: bytes, did: str, collections: frozenset[str]) -> Itera
 
 
 def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> Iterator[RepoRecord]:
-    """Yields the records of these collections, in key order. Raises ParseError for a file that is damaged or another's.
+    """Yields the records of the given collections, in key order.
 
-    A record that cannot be read costs its own value alone. Each block is decoded when it is needed: all of them take
-    six times the memory of the file.
+    Raises ParseError for a file that is damaged or belongs to another account. A record that cannot be read loses only
+    its own value. Blocks are decoded on demand, since all blocks together take six times the memory of the file.
     """
     libipld = _libipld()
     try:
@@ -45,7 +45,7 @@ def parse_repository(body: bytes, did: str, collections: frozenset[str]) -> Iter
         commit = blocks[header["roots"][0]]
         if commit["did"] != did:
             raise ParseError(f"the repository is of {commit['did']!r}")
-        for key, link in _in_order(_entries(blocks, commit["data"])):  # before anything is taken of a damaged tree
+        for key, link in _in_order(_entries(blocks, commit["data"])):  # before any record of a damaged tree is yielded
             blocks.check(key, link)
         for key, link in _entries(blocks, commit["data"]):
             if key.partition("/")[0] in collections:
@@ -70,7 +70,7 @@ class _Blocks:
             raise KeyError(key)
 
     def __getitem__(self, cid: bytes) -> Any:
-        """Returns what the block says; None of one that no library reads, though it is undamaged. Raises ValueError."""
+        """Returns the content of a block; None for an intact block that no library can read. Raises ValueError."""
         start, stop = divmod(self._places[cid], 1 << _PLACE_BITS)
         block = self._body[start + _CID_BYTES : stop]
         try:
@@ -82,7 +82,7 @@ class _Blocks:
 
 
 def _sections(body: bytes) -> Iterator[slice]:
-    """Yields the place of each section. Raises ValueError when the file ends within one."""
+    """Yields the positions of the sections. Raises ValueError when the file ends within a section."""
     at = 0
     while at < len(body):
         begins, size, shift = at, 0, 0
@@ -106,7 +106,10 @@ def _as_json(value: Any) -> bytes:
 
 
 def _in_order(entries: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
-    """The same. Nodes that are used twice, which could make a small file endless, show in their keys."""
+    """Yields the entries unchanged. Raises ValueError when a key is out of order.
+
+    This finds nodes that are used twice, which could make a small file endless.
+    """
     last = ""
     for key, link in entries:
         if key <= last:
@@ -116,7 +119,7 @@ def _in_order(entries: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes
 
 
 def _entries(blocks: _Blocks, node: bytes | None) -> Iterator[tuple[str, bytes]]:
-    """Key and link of each record below a node of the tree, in order."""
+    """Yields key and link for each record below a node of the tree, in order."""
     if node is None:
         return
     tree = blocks[node]

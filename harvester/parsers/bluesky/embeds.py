@@ -1,4 +1,4 @@
-"""What stands in and under the text of a post: mentions, links and tags; pictures, films, cards and quotes."""
+"""Parses the parts of a post beside its plain text: mentions, links and tags; pictures, videos, cards and quotes."""
 
 import re
 from collections.abc import Iterator
@@ -14,26 +14,29 @@ from harvester.parsers.bluesky.wire import did_of
 from harvester.parsers.json_values import date_time, dictionary, integer, storable, string
 
 MOST_NESTED = 10
-"""Embeds within embeds that are read; the AppView shows two or three."""
+"""Maximum number of levels of nested embeds that are read. The AppView shows two or three."""
 
 _FEATURES = {
     "app.bsky.richtext.facet#mention": ("mention", "did"),
     "app.bsky.richtext.facet#link": ("link", "uri"),
     "app.bsky.richtext.facet#tag": ("tag", "tag"),
 }
-"""$type of a facet's feature -> its kind, and where its value is."""
+"""$type of a facet's feature -> kind of the facet, and name of the value."""
 _image_cid = re.compile(r"/img/[^/]+/plain/[^/]+/([^/@?]+)").search
 
 
 def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
-    """Facets with code-point offsets. Out-of-range, reversed, overlapping and mid-character ones are dropped."""
+    """Parses facets into code-point offsets.
+
+    Facets are dropped if they are out of range, reversed, overlapping, or begin or end within a character.
+    """
     spans = _spans(facets)
     if len(spans) > 1:
         spans.sort(key=itemgetter(0))
     encoded = b"" if text.isascii() else text.encode("utf-8", "surrogatepass")
     size = len(encoded) or len(text)
     found = []
-    at = end = 0  # where the last one ends: in bytes, in code points
+    at = end = 0  # end of the previous facet: in bytes, in code points
     for first, last, features in spans:
         if not at <= first < last <= size:
             continue
@@ -54,7 +57,7 @@ def parse_facets(text: str, facets: Any) -> tuple[Facet, ...]:
 
 
 def _spans(facets: Any) -> list[tuple[int, int, list[Any]]]:
-    """Byte offsets and features of each facet that has them."""
+    """Returns byte offsets and features of the facets that have both."""
     spans = []
     for facet in facets if isinstance(facets, list) else ():
         try:
@@ -68,7 +71,7 @@ def _spans(facets: Any) -> list[tuple[int, int, list[Any]]]:
 
 
 def _begins_character(encoded: bytes, at: int) -> bool:
-    """Whether a character of UTF-8 begins there, or the text ends."""
+    """True if a UTF-8 character begins at this byte, or the text ends."""
     return at == len(encoded) or encoded[at] & 0xC0 != 0x80
 
 
@@ -77,7 +80,7 @@ def _characters(encoded: bytes) -> int:
 
 
 def parse_embed(view: Any, level: int = 0) -> Embed:
-    """What is embedded in a post, from its hydrated view. Of an unknown $type: kept as it came."""
+    """Parses the embeds of a post from its hydrated view. An unknown $type is kept unchanged."""
     if not isinstance(view, dict) or level == MOST_NESTED:
         return Embed()
     match str(view.get("$type", "")).removeprefix("app.bsky.embed."):

@@ -1,4 +1,4 @@
-"""Where an account is kept, what it declared, and what an XRPC call says when it fails."""
+"""Parses where an account is hosted, the intents it declared, and the errors of XRPC calls."""
 
 import re
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _is_purpose = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}").fullmatch
 
 
 def parse_did_document(body: bytes) -> str | None:
-    """Origin of the account's PDS in its DID document, or None when it names none."""
+    """Returns the origin of the account's PDS from its DID document; None if the document names none."""
     document = wire.read_page(wire.decode_any, body)
     services = document.get("service") if isinstance(document, dict) else None
     for service in services if isinstance(services, list) else ():
@@ -26,7 +26,7 @@ def parse_did_document(body: bytes) -> str | None:
 
 
 def parse_resolved(body: bytes) -> str:
-    """The DID in an answer of resolveHandle. Raises ParseError."""
+    """Returns the DID from a response of resolveHandle. Raises ParseError."""
     did = string(wire.read_page(wire.decode_any, body), "did")
     if not did:
         raise ParseError("the answer names no DID")
@@ -34,7 +34,7 @@ def parse_resolved(body: bytes) -> str:
 
 
 def parse_intents(body: bytes) -> dict[str, bool]:
-    """getRecord of org.user-intents.declaration: purpose -> allowed, for those that are stated."""
+    """Parses getRecord of org.user-intents.declaration. Returns each stated purpose with True if it is allowed."""
     stated = dictionary(wire.read_page(wire.decode_any, body), "value") or {}
     allowed = [
         (purpose, intent["allow"])
@@ -52,7 +52,7 @@ class XrpcErrorBody(NamedTuple):
 
 
 def parse_error(body: bytes) -> XrpcErrorBody | None:
-    """The error of an answer; None when the body is not one (HTML, truncated JSON, ...)."""
+    """Returns the error of a response; None if the body does not hold an error (HTML, truncated JSON, ...)."""
     try:
         error = wire.decode_error(body)
     except wire.UNREADABLE:

@@ -1,4 +1,4 @@
-"""Accounts that do not want to be seen by the logged-out, as their own label says in every view of them."""
+"""Accounts that do not want to be seen by logged-out visitors, as a label in each view of the account says."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ SAYS_NO = NO_UNAUTHENTICATED.encode()
 
 
 def refuses(account: Any) -> bool:
-    """Whether the view of an account says that it does not want to be seen, as far as its labels can be read."""
+    """True if the view of an account has a label that refuses logged-out visitors. Unreadable labels are ignored."""
     labels = account.get("labels") if isinstance(account, dict) else None
     if not labels or not isinstance(labels, list):
         return False
@@ -24,7 +24,7 @@ def refuses(account: Any) -> bool:
 
 
 def seen_by_all(raw: Raw | bytes, own: str | None = None) -> bytes:
-    """The JSON that a record of `own` was read from, emptied of all others who do not want to be seen."""
+    """Returns the JSON of a record of `own`, without the data of all other accounts that refuse logged-out visitors."""
     original = bytes(raw)
     if SAYS_NO not in original:
         return original
@@ -38,7 +38,7 @@ def without_refusing(value: Any, own: str | None = None) -> Any:
 
 
 def _refusing(value: Any) -> Iterator[str]:
-    """The accounts in a value that do not want to be seen."""
+    """Yields the accounts in a value that refuse logged-out visitors."""
     if isinstance(value, dict):
         if isinstance(did := value.get("did"), str) and refuses(value):
             yield did

@@ -1,4 +1,4 @@
-"""Records of an account's repository, as its own server lists them."""
+"""Parses the records in an account's repository, as the account's own server lists them."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _AS_PYTHON = str.maketrans("234567abcdefghijklmnopqrstuvwxyz", "0123456789abcdef
 
 
 class RepoRecord(NamedTuple):
-    """One record of an account's repository: `value` is JSON."""
+    """A record in an account's repository. `value` is JSON."""
 
     uri: str
     cid: str
@@ -27,7 +27,7 @@ class RepoRecord(NamedTuple):
 
 
 def parse_list_records(body: bytes, did: str, collection: str) -> tuple[list[RepoRecord], str | None]:
-    """com.atproto.repo.listRecords: the records and the cursor. Raises ParseError for a record of another account."""
+    """Parses com.atproto.repo.listRecords into records and cursor. Raises ParseError for a record of another account."""
     page = wire.read_page(wire.decode_list_records_page, body)
     for row in page.records:
         if not row.uri.startswith(f"at://{did}/{collection}/"):
@@ -36,12 +36,12 @@ def parse_list_records(body: bytes, did: str, collection: str) -> tuple[list[Rep
 
 
 def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], provenance: Provenance) -> Parsed:
-    """Repost or like records of a repository."""
+    """Parses repost or like records in a repository."""
     records: list[Record] = []
     rejects: list[Reject] = []
     for row in rows:
         try:
-            wire.decode_any(row.value)  # msgspec passes over a number without bounds, but it is kept in `raw`
+            wire.decode_any(row.value)  # msgspec skips numbers without a check, but `raw` keeps them
             value = wire.decode_edge(row.value)
             subject = value.subject.uri
             records.append(
@@ -61,7 +61,7 @@ def parse_edges(kind: type[Repost] | type[Like], rows: Iterable[RepoRecord], pro
 
 
 def key_time(uri: str) -> datetime | None:
-    """When the key of a record was made, if it is a TID, as most are (https://atproto.com/specs/tid)."""
+    """Returns the time in the key of a record, if the key is a TID (https://atproto.com/specs/tid)."""
     key = uri.rpartition("/")[2]
     if not _is_tid(key):
         return None
@@ -69,7 +69,7 @@ def key_time(uri: str) -> datetime | None:
 
 
 def created_at(value: bytes) -> datetime | None:
-    """createdAt of a repository record; None when it states none that can be read."""
+    """Returns createdAt of a repository record; None if it is missing or unreadable."""
     try:
         return date_time(wire.decode_created(value).created_at)
     except wire.UNREADABLE:

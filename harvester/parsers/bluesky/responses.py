@@ -1,7 +1,7 @@
-"""Answers of the Bluesky API to records: bytes in, records out. Shapes: lexicons app.bsky.*.
+"""Parses responses of the Bluesky API: bytes in, records out. Shapes: lexicons app.bsky.*.
 
-What the AppView makes is decoded strictly; what authors write (`record`, profile texts) is taken as it comes.
-One bad record never costs its page.
+Data made by the AppView is decoded strictly; data written by authors (`record`, profile texts) is accepted in any
+shape. A bad record never spoils its page.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,14 @@ from harvester.parsers.bluesky.views import Parsed
 
 
 class Member(NamedTuple):
-    """An account seen in a list."""
+    """An account in a list."""
 
     did: str
     handle: str
 
 
 def parse_graph(body: bytes, provenance: Provenance) -> tuple[Parsed, list[Member]]:
-    """getFollowers or getFollows: one edge for each member, and the members."""
+    """Parses getFollowers or getFollows: an edge for each member, and the members."""
     page = wire.read_page(wire.decode_graph_page, body)
     subject = page.subject.did
     records: list[Record] = []
@@ -47,18 +47,18 @@ def parse_graph(body: bytes, provenance: Provenance) -> tuple[Parsed, list[Membe
 
 
 def parse_profiles(body: bytes, provenance: Provenance) -> Parsed:
-    """getProfiles: a profile for each account that is there; the others are just absent."""
+    """Parses getProfiles: a profile for each existing account. The response simply lacks the others."""
     page = wire.read_page(wire.decode_profiles_page, body)
     return views.each(Profile, page.profiles, provenance, views.profile)
 
 
 def parse_profile(body: bytes, provenance: Provenance) -> Parsed:
-    """getProfile: one profile."""
+    """Parses getProfile: one profile."""
     return views.each(Profile, [wire.read_page(wire.decode_raw, body)], provenance, views.profile)
 
 
 def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
-    """getAuthorFeed: the author's own posts, and an edge for each repost. What was reposted is not a record."""
+    """Parses getAuthorFeed: the author's own posts, and an edge for each repost. A reposted post becomes no record."""
     records: list[Record] = []
     items, rejects, cursor = _feed_items(body, provenance)
     cut_off = set()
@@ -82,7 +82,7 @@ def parse_feed(body: bytes, provenance: Provenance) -> Parsed:
 
 
 def _is_cut_off(reply: Raw) -> bool:
-    """Whether what is replied to, or the first post of the thread, is not shown. What cannot be read is as if shown."""
+    """True if the parent or the first post of the thread is not shown. Unreadable posts count as shown."""
     try:
         shown = wire.decode_reply(reply)
     except wire.UNREADABLE:
@@ -91,7 +91,10 @@ def _is_cut_off(reply: Raw) -> bool:
 
 
 def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[wire.FeedItem], list[Reject], str | None]:
-    """The items of a feed, those that are none, and the cursor. One by one only when the page has a bad one."""
+    """Returns the items of a feed, rejects for bad items, and the cursor.
+
+    Items are decoded one by one only if the page has a bad item, since decoding the page at once is faster.
+    """
     try:
         page = wire.read_page(wire.decode_feed_page, body)
     except ParseError:
@@ -109,13 +112,13 @@ def _feed_items(body: bytes, provenance: Provenance) -> tuple[list[wire.FeedItem
 
 
 def parse_posts(body: bytes, provenance: Provenance) -> Parsed:
-    """getPosts: a post for each address that is there; the others are just absent."""
+    """Parses getPosts: a post for each existing address. The response simply lacks the others."""
     page = wire.read_page(wire.decode_posts_page, body)
     return views.each(Post, page.posts, provenance, views.post)
 
 
 def parse_uris(body: bytes) -> frozenset[str]:
-    """getPosts: the addresses of the posts that are there."""
+    """Returns the addresses of the existing posts from a getPosts response."""
     page = wire.read_page(wire.decode_posts_page, body)
     found = set()
     for raw in page.posts:
@@ -125,20 +128,20 @@ def parse_uris(body: bytes) -> frozenset[str]:
 
 
 class ParsedThread(NamedTuple):
-    """A reply tree as one answer shows it, which may be cut below."""
+    """A reply tree in one response. The response may cut its lower levels."""
 
     posts: list[Record]
     rejects: list[Reject]
     not_found: list[str]
     blocked: list[str]
     cut: list[str]
-    """Posts whose replies must be asked for: the answer ends there."""
+    """Posts whose replies must be requested separately, because the response ends there."""
     above: str
-    """The topmost post above the asked one that is shown; empty when it has no parent, or that is not shown."""
+    """The topmost shown post above the requested one; empty if it has no parent or the parent is not shown."""
 
 
 def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
-    """getPostThread, from the asked post down. Raises ParseError for anything else."""
+    """Parses getPostThread from the requested post downwards. Raises ParseError for anything else."""
     asked = wire.read_page(wire.decode_thread_page, body).thread
     tree = ParsedThread([], [], [], [], [], _topmost(asked))
     deepest: list[tuple[int, str]] = []
@@ -165,7 +168,7 @@ def parse_thread(body: bytes, provenance: Provenance) -> ParsedThread:
                 below.extend(node.replies or ())
         layer = list(_nodes(below, tree.rejects, provenance))
         depth += 1
-    # A server that shows fewer levels than asked ends in empty lists instead of absent ones.
+    # A server that shows fewer levels than requested ends in empty lists instead of absent ones.
     tree.cut.extend(uri for level, uri in deepest if level and level == depth - 1)
     return tree
 
@@ -190,7 +193,7 @@ def _nodes(rows: Iterable[Raw], rejects: list[Reject], provenance: Provenance) -
 
 
 def parse_lists(body: bytes, provenance: Provenance) -> Parsed:
-    """getLists or getActorStarterPacks."""
+    """Parses getLists or getActorStarterPacks."""
     page = wire.read_page(wire.decode_lists_page, body)
     if page.lists is None and page.starter_packs is None:
         raise ParseError("the answer holds neither lists nor starter packs")
@@ -200,7 +203,7 @@ def parse_lists(body: bytes, provenance: Provenance) -> Parsed:
 
 
 def parse_list_items(body: bytes, provenance: Provenance) -> Parsed:
-    """getList: an edge for each member."""
+    """Parses getList: an edge for each member."""
     page = wire.read_page(wire.decode_list_items_page, body)
     of = page.list_
 

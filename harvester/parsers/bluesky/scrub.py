@@ -1,4 +1,4 @@
-"""Takes accounts out of what others made: out of answers of the API, staged lines, stored documents, and posts."""
+"""Removes accounts from the data of others: from API responses, staged lines, stored documents and posts."""
 
 import re
 from collections.abc import Iterator, Set
@@ -12,21 +12,21 @@ from msgspec.structs import replace
 from harvester.items.bluesky import Embed, Post, Quote
 
 PURGED = "purged"
-"""Key of what is left of an object, and `kind` of a stored quote that was emptied."""
+"""Key in the remains of an emptied object, and `kind` of a stored quote that was emptied."""
 OPTED_OUT = "opted_out"
-"""`kind` of a quote whose account does not want to be collected."""
+"""`kind` of a quote whose account opted out of being collected."""
 
 _LEFT_OF_QUOTE = {"uri", "kind", "did"}
 _BARE = {"$type", "did", PURGED}
 
 
 def scrub(value: Any, did: str) -> tuple[Any, bool]:
-    """`value` with every object about the account `did` emptied, and whether anything had to be. Pure.
+    """Empties each object about the account `did`. Returns the value, and True if anything was emptied. Pure.
 
-    A view of the account becomes `{"did": did, "purged": true}`; a view of something it made (post, list, feed,
-    starter pack) becomes `{"uri": ..., "purged": true}`; a stored Quote of it keeps `uri`, `kind` and `did`, with the
-    kind `purged`; addresses of its pictures are taken out of lists. References without content stay: a strong
-    reference, a mention in someone else's text. `value` is not changed; parts without a finding are shared with it.
+    A view of the account becomes `{"did": did, "purged": true}`; a view of something it made (post, list, feed, starter
+    pack) becomes `{"uri": ..., "purged": true}`; a stored Quote keeps `uri`, `kind` and `did`, with the kind `purged`;
+    addresses of the account's pictures are removed from lists. References without content stay: a strong reference, a
+    mention in another account's text. `value` itself is not changed; the result shares the unchanged parts.
     """
     if isinstance(value, dict):
         if (left := _emptied(value, did)) is not None:
@@ -42,12 +42,12 @@ def scrub(value: Any, did: str) -> tuple[Any, bool]:
 
 
 def leads_to(value: Any, did: str) -> bool:
-    """Whether `value` is the web address of a picture or film that belongs to the account."""
+    """True if `value` is the web address of a picture or video that belongs to the account."""
     return isinstance(value, str) and value.startswith("http") and _in_address(did).search(value) is not None
 
 
 def _emptied(value: dict[str, Any], did: str) -> dict[str, Any] | None:
-    """What is left of an object about the account; None when it is not about it."""
+    """Returns the remains of an object about the account; None if the object is not about it."""
     if value.get("did") == did:
         if {"uri", "kind"} <= value.keys():
             return {**{name: value[name] for name in value if name in _LEFT_OF_QUOTE}, "kind": PURGED}
@@ -66,9 +66,9 @@ def _in_address(did: str) -> re.Pattern[str]:
 
 
 def without_quotes(post: Post, dids: Set[str], kind: str = PURGED) -> Post:
-    """The post without what it quotes of these accounts at any depth; the same object when it quotes none of them.
+    """Returns the post without quotes of the given accounts at any depth; the same object if it has no such quotes.
 
-    `kind`: of what is left of the quotes.
+    `kind` is the kind of the emptied quotes.
     """
     quoted = dids & {quote.did for quote in quotes_of(post) if quote.did and quote.kind != kind}
     if not post.embed or not quoted:
@@ -77,7 +77,7 @@ def without_quotes(post: Post, dids: Set[str], kind: str = PURGED) -> Post:
         raw = msgspec.json.decode(post.raw)
         for did in quoted:
             raw, _ = scrub(raw, did)
-    except (ValueError, RecursionError):  # it has none, or none that can be looked through
+    except (ValueError, RecursionError):  # the raw part is missing, or cannot be searched
         raw = None
     return replace(
         post,
@@ -88,7 +88,7 @@ def without_quotes(post: Post, dids: Set[str], kind: str = PURGED) -> Post:
 
 
 def quotes_of(post: Post) -> Iterator[Quote]:
-    """What it quotes, and what is quoted therein."""
+    """Yields the quotes in a post, and the quotes within these quotes."""
     embed = post.embed
     while embed and (quote := embed.quote):
         yield quote
@@ -96,7 +96,7 @@ def quotes_of(post: Post) -> Iterator[Quote]:
 
 
 def _without(embed: Embed, dids: Set[str], kind: str) -> Embed:
-    """The embed, with the quotes of these accounts emptied at every depth."""
+    """Returns the embed with the quotes of the accounts emptied at every depth."""
     if not (quote := embed.quote):
         return embed
     if quote.did in dids:

@@ -1,4 +1,4 @@
-"""Staged lines of Bluesky to records, as far as what was read from the page is in the line."""
+"""Reads staged lines of Bluesky back to records, as far as the line holds the data of the page."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,7 +14,7 @@ from harvester.parsers.json_values import string
 
 
 def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-    """None when there is no such kind of line. Raises what is in `parts.BAD` when it cannot be read."""
+    """Returns the record of a line; None for an unknown kind of line. Raises views.BAD for a line that cannot be read."""
     part = Raw(raw)
     match kind:
         case Profile.KIND:
@@ -43,7 +43,10 @@ def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Reco
 
 
 def _list_item(part: Raw, provenance: Provenance) -> ListItem:
-    """The list is named by the address that was asked. Of a member who wants not to be seen the line has the DID."""
+    """Returns a member of a list. The list is named by the requested address, the member by a DID in the line.
+
+    A member who refuses logged-out visitors keeps that DID in the line.
+    """
     view = wire.decode_any(part)
     of = parse_qs(urlsplit(provenance.url).query).get("list", [""])[0]
     return ListItem(

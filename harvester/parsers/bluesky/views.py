@@ -1,4 +1,4 @@
-"""Parts of answers to records. A part that cannot become one becomes a Reject."""
+"""Converts parts of responses to records. A part that cannot be converted becomes a Reject."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -14,18 +14,18 @@ from harvester.parsers.bluesky.refusals import NO_UNAUTHENTICATED, SAYS_NO, seen
 from harvester.parsers.json_values import date_time, dictionary, storable, string, strings
 
 BAD = (*wire.UNREADABLE, InvalidRecordError)
-"""What makes a part of an answer a Reject."""
+"""Exceptions that turn a part of a response into a Reject."""
 
 
 class Parsed(NamedTuple):
-    """What was read from one answer."""
+    """The records and rejects in a response."""
 
     records: list[Record]
     rejects: list[Reject]
     cursor: str | None = None
     cut_off: frozenset[str] = frozenset()
-    """Of a feed: answered replies that the thread of their first post does not show, since that one or their parent is
-    not shown."""
+    """For a feed: replies with replies of their own that are missing from the thread of their first post, because
+    that post or the parent is not shown."""
 
 
 def each(
@@ -124,7 +124,7 @@ def post(raw: Raw, provenance: Provenance, *, pinned: bool = False) -> Post:
 
 
 def _replied_to(reply: Any) -> tuple[str | None, str | None]:
-    """Root and parent of a reply; neither when the author names one of them by a handle, or not at all."""
+    """Returns root and parent of a reply; None for both if the author names either by a handle, or not at all."""
     root, parent = string(reply, "root", "uri"), string(reply, "parent", "uri")
     if root and parent and root.startswith("at://did:") and parent.startswith("at://did:"):
         return root, parent

@@ -1,4 +1,4 @@
-"""What the AppView and the servers of accounts send, as far as it is read, and how it is decoded."""
+"""The parts of responses of the AppView and of account servers that are read, and their decoders."""
 
 import codecs
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from harvester.parsers.json_values import MOST_INT
 
 ABSENT = Raw(b"")
 PIECE_BYTES = 32 * 1024
-"""Of an answer, decoded together: what comes of them stays in the processor's cache."""
+"""Bytes of a response that are decoded together. The results stay in the processor's cache."""
 Count = Annotated[int, Meta(le=MOST_INT)]
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -52,7 +52,7 @@ class AuthorView(Struct):
 
 
 class PostRecord(Struct, rename="camel"):
-    """What the author wrote: of any type. The rest of it, as what is embedded, is not decoded."""
+    """The fields that the author wrote, of any type. The rest, such as embeds, is not decoded."""
 
     text: Any = None
     created_at: Any = None
@@ -95,7 +95,7 @@ class FeedItem(Struct):
 
 
 class Referred(Struct, rename="camel"):
-    """A post that is named in another, as far as it is told whether it can be seen."""
+    """A post that another post names, with the flags that show if it is visible."""
 
     not_found: bool = False
     blocked: bool = False
@@ -236,10 +236,10 @@ T = TypeVar("T")
 
 
 def read_page(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Returns the answer. An odd character in one text costs that character alone. Raises ParseError."""
+    """Decodes a response. An odd character in a text costs only that character. Raises ParseError."""
 
     def read(answer: bytes) -> T:
-        _require_utf8(answer)  # msgspec does not look at the strings it skips, but they are kept in `raw`
+        _require_utf8(answer)  # msgspec does not check the strings that it skips, but they are kept in `raw`
         return decode(answer)
 
     try:
@@ -249,16 +249,16 @@ def read_page(decode: Callable[[bytes], T], body: bytes) -> T:
 
 
 def _require_utf8(body: bytes) -> None:
-    """Raises UnicodeDecodeError. Decodes piece by piece: a page at once takes four times as long."""
+    """Raises UnicodeDecodeError. Decodes piece by piece, since a page at once takes four times as long."""
     view, at = memoryview(body), 0
     try:
         while at < len(view):
             piece = view[at : at + PIECE_BYTES]
             at += codecs.utf_8_decode(piece, "strict", at + len(piece) == len(view))[1]
     except UnicodeDecodeError:
-        str(body, "utf-8")  # counts from the start of the answer
+        str(body, "utf-8")  # raises again, with positions from the start of the response
 
 
 def did_of(uri: str) -> str:
-    """The account in an at:// address."""
+    """Returns the account in an at:// address."""
     return uri[5:].partition("/")[0]

@@ -1,1 +1,1 @@
-"""Answers of sources of hashtags and trends: bytes in, records out."""
+"""Parsers for sources of hashtags and trends: bytes in, records out."""

@@ -1,6 +1,6 @@
-"""Answers of the Bluesky API about trends and tags. Shapes: lexicons app.bsky.unspecced.getTrends, feed.searchPosts.
+"""Parses responses of the Bluesky API about trends and tags.
 
-A search's posts are read by `parsers.bluesky`.
+Shapes: lexicons app.bsky.unspecced.getTrends, feed.searchPosts. The posts in a search are read by `parsers.bluesky`.
 """
 
 from collections.abc import Iterable
@@ -24,27 +24,27 @@ from harvester.parsers.json_values import date_time, string
 
 SOURCE, PERIOD, ALL = "bluesky", "1d", "all"
 COUNTED = "bluesky-posts"
-"""Source of what was counted here, in posts that were harvested."""
+"""Source of counts that harvester made itself, from harvested posts."""
 SITE = "https://bsky.app"
-"""What links of trends are relative to."""
+"""Base of the relative links in trends."""
 
 
 class Hits(NamedTuple):
-    """What a search says beside its posts."""
+    """The fields of a search response beside its posts."""
 
     cursor: str
-    """Of the next page; empty: there is none."""
+    """Cursor of the next page; empty on the last page."""
     total: int | None
 
 
 def parse_trends(body: bytes, look: VisitContext) -> ParsedTrends:
-    """getTrends: topics in their order."""
+    """Parses getTrends: topics in their order."""
     rows = rows_of(body, "trends")
     return each(rows, look.provenance, Trend, lambda row, raw, number: trends_of(row, raw, number, look))
 
 
 def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
-    """Of one topic, of the hits of a search, or of a count. Raises what is in parts.BAD."""
+    """Yields the records of a topic, of a search's hits, or of a count. Raises rows.BAD."""
     if "topic" in row:
         name, volume = string(row, "displayName") or needed(row, "topic"), number_of(row.get("postCount"))
         page_url = urljoin(SITE, string(row, "link") or "")
@@ -63,6 +63,6 @@ def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Ite
 
 
 def parse_hits(body: bytes) -> Hits:
-    """searchPosts, without its posts. Raises ParseError."""
+    """Parses searchPosts without its posts. Raises ParseError."""
     answer = object_of(body)
     return Hits(string(answer, "cursor") or "", number_of(answer.get("hitsTotal")))

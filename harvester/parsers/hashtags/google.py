@@ -1,4 +1,4 @@
-"""Google Trends' RSS: what is searched for in a country. Namespace ht: https://trends.google.com/trending/rss."""
+"""Parses Google Trends' RSS: popular searches in a country. Namespace ht: https://trends.google.com/trending/rss."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ _HT = "{https://trends.google.com/trending/rss}"
 
 
 def parse_rss(body: bytes, look: VisitContext) -> ParsedTrends:
-    """The trends in their order, with articles about them. Raises ParseError when the answer is no such feed."""
+    """Parses the trends in their order, with articles about them. Raises ParseError when the response is another feed."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(body, parser)
@@ -31,7 +31,7 @@ def parse_rss(body: bytes, look: VisitContext) -> ParsedTrends:
 
 
 def _row(item: etree._Element) -> Row:
-    """An item as JSON, as it is staged: `ht:news_item` is a list, all else text."""
+    """Returns an item as JSON, in the form that is staged: `ht:news_item` is a list, all other values are text."""
     news = [{_name(part): part.text or "" for part in each} for each in item.iterfind(f"{_HT}news_item")]
     return {_name(part): part.text or "" for part in item if part.tag != f"{_HT}news_item"} | {"news": news}
 
@@ -41,7 +41,7 @@ def _name(element: etree._Element) -> str:
 
 
 def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
-    """Of an item of the feed as JSON. Raises what is in parts.BAD."""
+    """Yields the records of a feed item given as JSON. Raises rows.BAD."""
     volume, news = string(row, "approx_traffic"), row.get("news")
     articles = [string(each, "news_item_url") for each in news] if isinstance(news, list) else []
     yield trend(
@@ -58,7 +58,7 @@ def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Ite
 
 
 def _time(text: str | None) -> datetime | None:
-    """Of an e-mail's kind. One without a zone is UTC."""
+    """Parses a date as in e-mails. A date without a zone is UTC."""
     try:
         at = parsedate_to_datetime(text or "")
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)

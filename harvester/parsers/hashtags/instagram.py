@@ -1,4 +1,4 @@
-"""Instagram's Graph API: ids of hashtags, and media with one. It tells nobody who made them."""
+"""Parses Instagram's Graph API: ids of hashtags, and media with a hashtag. It does not name the authors."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ FIELDS = "id,caption,media_type,media_url,permalink,timestamp,like_count,comment
 
 
 def parse_search(body: bytes, look: VisitContext, tag: str) -> Hashtag:
-    """ig_hashtag_search: the hashtag with its id. Raises ParseError."""
+    """Parses ig_hashtag_search: the hashtag with its id. Raises ParseError."""
     rows = rows_of(body, "data")
     if not rows:
         raise ParseError("the answer names no hashtag")
@@ -35,17 +35,17 @@ def parse_search(body: bytes, look: VisitContext, tag: str) -> Hashtag:
 
 
 def hashtag_of(row: Row, raw: bytes, look: VisitContext, tag: str) -> Hashtag:
-    """Of the one row of an answer, which does not say the tag again."""
+    """Returns the hashtag from the single row of a response, which does not repeat the tag."""
     return hashtag(look, tag, raw, id=needed(row, "id"))
 
 
 def parse_media(body: bytes, provenance: Provenance) -> ParsedTrends:
-    """top_media, recent_media: posts and films."""
+    """Parses top_media and recent_media: posts and videos."""
     return each(rows_of(body, "data"), provenance, TaggedPost, lambda row, raw, _: [post_of(row, raw, provenance)])
 
 
 def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
-    """Raises what is in parts.BAD."""
+    """Returns the post of a row. Raises rows.BAD."""
     text = string(row, "caption") or ""
     return TaggedPost(
         source=SOURCE,
@@ -63,7 +63,10 @@ def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
 
 
 def after(body: bytes) -> str:
-    """Cursor of the next page; empty: there is none. Its address is not taken: it may hold the token."""
+    """Returns the cursor of the next page; empty on the last page.
+
+    The address of the next page is not used, since it may hold the token.
+    """
     paging: Any = object_of(body).get("paging")
     has_more = isinstance(paging, dict) and "next" in paging
     return (string(dictionary(paging, "cursors"), "after") or "") if has_more else ""

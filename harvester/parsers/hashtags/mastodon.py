@@ -1,4 +1,4 @@
-"""Answers of Mastodon's API, and of servers that speak it: trends, timelines of tags, what an instance serves."""
+"""Parses Mastodon's API, also on compatible servers: trends, timelines of tags, and the access rules of an instance."""
 
 import re
 from collections.abc import Iterable
@@ -36,17 +36,17 @@ class TagTimeline(NamedTuple):
 
     read: ParsedTrends
     left_out: int
-    """Posts of authors who do not want to be found or read by programs."""
+    """Number of posts whose authors do not want to be found or read by programs."""
 
 
 def parse_trends(body: bytes, look: VisitContext) -> ParsedTrends:
-    """/api/v1/trends/tags: each tag as trend and as hashtag. Numbers come as texts."""
+    """Parses /api/v1/trends/tags: each tag as trend and as hashtag. Numbers arrive as texts."""
     rows = rows_of(body)
     return each(rows, look.provenance, Trend, lambda row, raw, number: trends_of(row, raw, number, look))
 
 
 def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
-    """Of one tag. Its volume is that of the latest day."""
+    """Yields the records of a tag. The volume is the number of uses on the latest day."""
     name, days = needed(row, "name"), row.get("history")
     history = [_day(each) for each in days if isinstance(each, dict)] if isinstance(days, list) else []
     known = sorted(filter(None, history), key=lambda each: each.day, reverse=True)
@@ -71,7 +71,7 @@ def _day(told: Row) -> DayOfUse | None:
 
 
 def parse_timeline(body: bytes, provenance: Provenance, *, honour_opt_outs: bool) -> TagTimeline:
-    """/api/v1/timelines/tag/...: its posts, without those of authors who refuse, if that is to be honoured."""
+    """Parses /api/v1/timelines/tag/...: the posts, without posts of authors who refuse if `honour_opt_outs` is set."""
     left_out = 0
 
     def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
@@ -85,14 +85,14 @@ def parse_timeline(body: bytes, provenance: Provenance, *, honour_opt_outs: bool
 
 
 def refuses(row: Row) -> bool:
-    """Whether the author says not to be indexed, or asks in the bio to be left alone by programs."""
+    """True if the author refuses indexing, or asks in the bio to be left alone by programs."""
     account = dictionary(row, "account") or {}
     flags = account.get("noindex") is True or account.get("indexable") is False
     return flags or _no_bot(text_of(string(account, "note") or "")) is not None
 
 
 def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
-    """Of a status. Raises what is in parts.BAD."""
+    """Returns the post of a status. Raises rows.BAD."""
     uri, tags, media = needed(row, "uri"), row.get("tags"), row.get("media_attachments")
     names = [string(each, "name") for each in tags] if isinstance(tags, list) else []
     urls = [web(string(each, "url"), string(each, "remote_url")) for each in media] if isinstance(media, list) else []
@@ -117,20 +117,21 @@ def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
 
 
 def author_of(row: Row) -> str | None:
-    """The account's own address: `acct` has no host for accounts of the instance that was asked."""
+    """Returns the account's own address. `acct` lacks the host for accounts of the requested instance."""
     return string(row, "account", "uri") or string(row, "account", "url") or string(row, "account", "acct")
 
 
 def text_of(html: str) -> str:
-    """What an author wrote, of the HTML into which the instance made it."""
+    """Returns the author's text from the instance's HTML."""
     lines = _line_ends.sub(lambda end: "\n\n" if end[0].startswith("</") else "\n", html)
     return unescape(remove_tags(lines)).strip()
 
 
 def feeds_access(body: bytes) -> str:
-    """/api/v2/instance: to whom it serves timelines of tags: `public`, `authenticated`, `disabled`; empty: unsaid.
+    """Parses /api/v2/instance: who may read timelines of tags.
 
-    An instance may say it of posts of its own and of others: the more open one counts.
+    Returns `public`, `authenticated` or `disabled`; empty if the instance does not state it. An instance may state it
+    separately for its own posts and for posts of others: the more open value counts.
     """
     access = dictionary(dictionary(object_of(body), "configuration"), "timelines_access")
     told = (access or {}).get("hashtag_feeds")

@@ -1,4 +1,4 @@
-"""What the parsers of all sources share: rows to records, and numbers as people write them."""
+"""Shared helpers of the parsers here: rows to records, and numbers as people write them."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from harvester.parsers.json_text import read_mended
 from harvester.parsers.json_values import MOST_INT
 
 BAD = (InvalidRecordError, ParseError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError)
-"""What makes a row of an answer a Reject."""
+"""Exceptions that turn a row of a response into a Reject."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 _is_number = re.compile(
     r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?)(?:\s*([KMB]))?\s*\+?", re.IGNORECASE
@@ -27,7 +27,7 @@ _begun_like_tags = re.compile(r"(?<![\w&/])#([\w\x80-\U0010ffff]+)").findall
 
 
 class VisitContext(NamedTuple):
-    """What rows of one look have in common."""
+    """The values that all rows of a visit share."""
 
     source: str
     region: str
@@ -37,21 +37,21 @@ class VisitContext(NamedTuple):
 
 
 class ParsedTrends(NamedTuple):
-    """What was read from an answer."""
+    """The records and rejects of a response."""
 
     records: list[Record]
     rejects: list[Reject]
     rows: int
-    """All that it held: records, rejects, and what was left out."""
+    """Number of all rows: records, rejects, and rows that were left out."""
 
 
 Row = dict[str, Any]
 Build = Callable[[Row, bytes, int], Iterable[Record]]
-"""Makes records of a row: its value, its bytes, and its number from 1."""
+"""Makes the records of a row from its value, its bytes, and its number from 1."""
 
 
 def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build: Build, first: int = 1) -> ParsedTrends:
-    """One bad row never costs its page. `kind`: what a row would have been."""
+    """Makes the records of all rows. A bad row becomes a reject with the KIND of `kind`, and never spoils its page."""
     read = ParsedTrends([], [], 0)
     number = 0
     for number, row in enumerate(rows, 1):
@@ -64,7 +64,7 @@ def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build:
 
 
 def rows_of(body: bytes, *path: str) -> list[Raw]:
-    """The list at this path of a JSON answer, each row as its bytes. Raises ParseError."""
+    """Returns the list at this path of a JSON response, each row as its bytes. Raises ParseError."""
 
     def read(answer: bytes) -> list[Raw]:
         value: Any = answer
@@ -81,7 +81,7 @@ def rows_of(body: bytes, *path: str) -> list[Raw]:
 
 
 def object_of(body: bytes) -> Row:
-    """A JSON answer that is an object. Raises ParseError."""
+    """Returns a JSON response that is an object. Raises ParseError."""
     try:
         return read_mended(msgspec.json.Decoder(Row).decode, as_utf8(body, prefers_utf8=True))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -89,7 +89,7 @@ def object_of(body: bytes) -> Row:
 
 
 def needed(row: Row, name: str) -> str:
-    """A text without which a row is none. Raises ParseError."""
+    """Returns a text that each row must have. Raises ParseError."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
         raise ParseError(f"it has no {name}")
@@ -97,7 +97,10 @@ def needed(row: Row, name: str) -> str:
 
 
 def trend(look: VisitContext, name: str, rank: int | None, raw: bytes, *, tag: str = "", **told: Any) -> Trend:
-    """What the look says of a tag or topic. `told`: fields of the record; `raw`: the row; `tag`: if it is no name."""
+    """Makes the trend of a tag or topic at a visit.
+
+    `raw`: the row. `tag`: the tag, if it is not made from the name. `told`: further fields of the record.
+    """
     source, region, period, looked_at, provenance = look
     return Trend(
         source=source,
@@ -114,19 +117,19 @@ def trend(look: VisitContext, name: str, rank: int | None, raw: bytes, *, tag: s
 
 
 def hashtag(look: VisitContext, name: str, raw: bytes, **told: Any) -> Hashtag:
-    """What the look says of a hashtag, whatever its rank."""
+    """Makes the hashtag of a visit, regardless of the rank."""
     return Hashtag(
         source=look.source, tag=normal_tag(name), name=name.strip(), provenance=look.provenance, raw=raw, **told
     )
 
 
 def ranked(rank: int | None, raw: bytes) -> bytes:
-    """What a Trend was read from: its row, and the place of that in the answer."""
+    """Returns the raw part of a Trend: the row, and its rank in the response."""
     return b'{"rank":%b,"row":%b}' % (msgspec.json.encode(rank), raw)
 
 
 def volume_of(text: str | None) -> int | None:
-    """The number in `20K+`, `1,000+`, `1.5M`, `200`: the least that it may be. None when it is no number."""
+    """Returns the number in `20K+`, `1,000+`, `1.5M`, `200`, which is a lower bound. None for any other text."""
     found = _is_number((text or "").strip())
     if not found:
         return None
@@ -135,14 +138,14 @@ def volume_of(text: str | None) -> int | None:
 
 
 def number_of(value: Any) -> int | None:
-    """A count that may be a number or a text of digits, as APIs have it whose numbers are larger than a double's."""
+    """Returns a count given as a number or as a text of digits. APIs write numbers as text that exceed a double."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     return value if type(value) is int and 0 <= value <= MOST_INT else None
 
 
 def epoch(value: Any) -> datetime | None:
-    """A point in time from seconds of the epoch, as number or text."""
+    """Returns a point in time from seconds of the epoch, given as number or text."""
     seconds = number_of(value)
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
@@ -151,16 +154,16 @@ def epoch(value: Any) -> datetime | None:
 
 
 def tags_in(text: str) -> list[str]:
-    """The hashtags in a text, without `#`: letters, digits and _, not digits alone."""
+    """Returns the hashtags in a text without `#`: letters, digits and _, but not digits alone."""
     found = ("".join(takewhile(is_of_tag, each)) for each in _begun_like_tags(text))
     return [each for each in found if any(map(str.isalpha, each))]
 
 
 def web(*values: Any) -> str | None:
-    """The first that is a web address."""
+    """Returns the first web address among the values."""
     return next((each for each in values if isinstance(each, str) and each.startswith(("https://", "http://"))), None)
 
 
 def webs(values: Sequence[Any]) -> tuple[str, ...]:
-    """Those that are web addresses, each once."""
+    """Returns the web addresses among the values, each once."""
     return tuple(dict.fromkeys(each for each in values if web(each)))

@@ -1,4 +1,4 @@
-"""Staged lines of hashtags and trends to records."""
+"""Reads staged lines of hashtags and trends back to records."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -21,7 +21,10 @@ _is_key = re.compile(r"(?P<source>\S+) (?P<region>\S+) (?P<period>\S+) (?P<at>\S
 
 
 def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-    """None when there is no such kind of line. Raises InvalidRecordError and ParseError when it cannot be read."""
+    """Returns the record of a line; None for an unknown kind of line.
+
+    Raises InvalidRecordError and ParseError for a line that cannot be read.
+    """
     row, source = object_of(raw), key.partition(" ")[0]
     if kind == TaggedPost.KIND:
         return _POSTS[source](row, raw, provenance)
@@ -41,8 +44,8 @@ def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Reco
 
 
 def author_of(raw: Any) -> str | None:
-    """Whose post or video it is that a staged or rejected line shows."""
-    row = dictionary(raw, "row") or raw  # of a trend
+    """Returns the author of the post or video in a staged or rejected line."""
+    row = dictionary(raw, "row") or raw  # the line of a trend has the row inside
     return mastodon.author_of(row) or youtube.author_of(row)
 
 

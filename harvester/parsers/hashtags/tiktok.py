@@ -1,6 +1,8 @@
-"""TikTok's Creative Center: the hashtags of a country, as its page was answered, or as the page holds them.
+"""Parses TikTok's Creative Center:
 
-An answer with another code than 0 is a refusal with HTTP status 200, and no empty list.
+the hashtags of a country, from a response to its page's script or from the page itself.
+
+A response with another code than 0 is a refusal with HTTP status 200, not an empty list.
 """
 
 import re
@@ -30,24 +32,24 @@ from harvester.parsers.json_values import dictionary, string
 
 SOURCE = "tiktok"
 NO_PERMISSION = 40101
-"""Code of an answer to a call that no page of TikTok's own has signed."""
+"""Code of a response to a call that was not signed by one of TikTok's own pages."""
 _data = re.compile(rb'<script id="__NEXT_DATA__"[^>]*>(.*?)</script>', re.DOTALL).search
 _PAGE_URL = "https://www.tiktok.com/tag/"
 
 
 class TiktokPage(NamedTuple):
-    """One page of the list."""
+    """A page of the list."""
 
     read: ParsedTrends
     code: int
-    """0: it is one."""
+    """Code of the response; 0 for success."""
     said: str
-    """What a refusal says."""
+    """Message of a refusal."""
     has_more: bool
 
 
 def parse_list(body: bytes, look: VisitContext) -> TiktokPage:
-    """/popular_trend/hashtag/list: the hashtags of a page. Raises ParseError."""
+    """Parses /popular_trend/hashtag/list: the hashtags of a page. Raises ParseError."""
     answer = object_of(body)
     code = answer.get("code")
     if type(code) is not int:
@@ -60,14 +62,17 @@ def parse_list(body: bytes, look: VisitContext) -> TiktokPage:
 
 
 def parse_page(body: bytes, look: VisitContext) -> ParsedTrends:
-    """The same from the data that a page holds for its own script; without any, no rows."""
+    """Parses the hashtags in the data that a page holds for its own script.
+
+    Returns no rows if the page has no such data.
+    """
     found = _data(body)
     rows = [msgspec.Raw(msgspec.json.encode(row)) for row in _rows_in(found[1])] if found else []
     return each(rows, look.provenance, Trend, _build(look))
 
 
 def _rows_in(data: bytes) -> Iterator[Any]:
-    """Raises ParseError when what is there is no JSON."""
+    """Yields the rows in a page's data. Raises ParseError when the data is not JSON."""
     state = dictionary(dictionary(dictionary(object_of(data), "props"), "pageProps"), "dehydratedState")
     queries = (state or {}).get("queries")
     for query in queries if isinstance(queries, list) else ():
@@ -85,7 +90,7 @@ def _build(look: VisitContext) -> Any:
 
 
 def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
-    """Of one hashtag, by either way to name its fields. Raises what is in parts.BAD."""
+    """Yields the records of a hashtag. The fields may be named in snake case or in camel case. Raises rows.BAD."""
     told = {re.sub("(?<=[a-z])[A-Z]", lambda letter: "_" + letter[0].lower(), name): row[name] for name in row}
     name, posts = needed(told, "hashtag_name"), number_of(told.get("publish_cnt"))
     change, page_url = told.get("rank_diff"), _PAGE_URL + name

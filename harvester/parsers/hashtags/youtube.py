@@ -1,4 +1,4 @@
-"""YouTube's Data API v3: popular videos of a country, and videos that a search for a hashtag finds."""
+"""Parses YouTube's Data API v3: popular videos of a country, and videos that a search for a hashtag finds."""
 
 from collections.abc import Iterable
 from html import unescape
@@ -27,16 +27,16 @@ _WATCH = "https://www.youtube.com/watch?v="
 
 
 class AnswerExtras(NamedTuple):
-    """What an answer says beside its videos."""
+    """The fields of a response beside its videos."""
 
     next_page: str
-    """Token of the next page; empty: there is none."""
+    """Token of the next page; empty on the last page."""
     total: int | None
-    """Of all pages, about."""
+    """Approximate number of results on all pages."""
 
 
 def parse_popular(body: bytes, look: VisitContext, first: int) -> ParsedTrends:
-    """videos.list?chart=mostPopular: each video as trend and as post. `first`: rank of the first."""
+    """Parses videos.list?chart=mostPopular: each video as trend and as post. `first` is the rank of the first video."""
 
     def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
         yield from trends_of(row, raw, number, look)
@@ -46,7 +46,7 @@ def parse_popular(body: bytes, look: VisitContext, first: int) -> ParsedTrends:
 
 
 def parse_found(body: bytes, provenance: Provenance) -> ParsedTrends:
-    """search.list: videos as posts. What it finds beside videos is left out."""
+    """Parses search.list: videos as posts. Other results are left out."""
 
     def build(row: Row, raw: bytes, number: int) -> Iterable[Record]:
         if string(row, "id", "kind") in ("youtube#video", None):
@@ -56,7 +56,7 @@ def parse_found(body: bytes, provenance: Provenance) -> ParsedTrends:
 
 
 def rest_of(body: bytes) -> AnswerExtras:
-    """Of an answer. Raises ParseError."""
+    """Returns the fields of a response beside its videos. Raises ParseError."""
     answer = object_of(body)
     return AnswerExtras(
         string(answer, "nextPageToken") or "", number_of((dictionary(answer, "pageInfo") or {}).get("totalResults"))
@@ -64,7 +64,7 @@ def rest_of(body: bytes) -> AnswerExtras:
 
 
 def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Iterable[Record]:
-    """Of a video, whose id stands in place of a tag; or of a tag whose results were counted."""
+    """Yields the trend of a video, with the video's id as tag; or of a tag whose results were counted."""
     if "tag" in row:
         posts = number_of(row.get("posts"))
         yield trend(look, needed(row, "tag"), rank, raw, volume=posts, volume_raw=None if posts is None else str(posts))
@@ -76,16 +76,16 @@ def trends_of(row: Row, raw: bytes, rank: int | None, look: VisitContext) -> Ite
 
 
 def author_of(row: Row) -> str | None:
-    """The channel of a video."""
+    """Returns the channel of a video."""
     return string(row, "snippet", "channelId")
 
 
 def post_of(row: Row, raw: bytes, provenance: Provenance) -> TaggedPost:
-    """Of a video of either call. Raises what is in parts.BAD."""
+    """Returns the post of a video from either call. Raises rows.BAD."""
     video = string(row, "id", "videoId") or needed(row, "id")
     snippet, counts = dictionary(row, "snippet") or {}, dictionary(row, "statistics") or {}
     text = "\n\n".join(filter(None, (string(snippet, "title"), string(snippet, "description"))))
-    text = unescape(text) if isinstance(row.get("id"), dict) else text  # searches give texts as HTML
+    text = unescape(text) if isinstance(row.get("id"), dict) else text  # searches return texts as HTML
     names = [*tags_in(text), *strings(snippet.get("tags"))]
     thumbnails = dictionary(snippet, "thumbnails") or {}
     return TaggedPost(

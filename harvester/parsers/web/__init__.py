@@ -1,1 +1,1 @@
-"""What sites of every kind say of themselves: robots.txt, sitemaps, rate limits, usage of their content."""
+"""Parsers for the files and headers of any site: robots.txt, sitemaps, feeds, rate limits, usage of content."""

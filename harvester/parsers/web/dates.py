@@ -1,7 +1,7 @@
-"""Reads the dates of feeds: an instant in UTC, or the reason why there is none. Pure.
+"""Reads the dates of feeds: a point in time in UTC, or the reason why a date cannot be read. Pure.
 
-A wrong date is worse than none: a time without a zone, a zone with several meanings, and an order of day and month that
-cannot be told are refused with what stood there.
+A wrong date is worse than a missing one. A time without a zone, a zone with several meanings, and an ambiguous order of
+day and month are refused, and the reason quotes the text.
 """
 
 import re
@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
 MAX_AHEAD = timedelta(days=366)
-"""By which a date may lie after the visit, as those of events do. One further ahead stands for no date."""
+"""Maximum time between the visit and a future date, such as the date of an event. Later dates are placeholders."""
 MIN_YEAR, MAX_YEAR = 1900, 2200
 MAX_CHARS = 100
-"""Characters of a date; what is longer is text."""
+"""Maximum number of characters of a date. A longer text is refused."""
 
 _MONTHS = (
-    # English, German, French, Spanish, Italian, Portuguese, Dutch, Greek, Russian: beginnings that mean one month only.
+    # English, German, French, Spanish, Italian, Portuguese, Dutch, Greek, Russian: prefixes that mean one month only.
     "jan gen ene янв ιαν",
     "feb fev fév fe\u0301v феб φεβ",
     "mar mär maa mrt märz мар μαρ μάρ",
@@ -66,7 +66,7 @@ _ZONES_H = {
     "hst": -10,
     "bst": 1,
 }
-"""Zones of RFC 822 and others with one usual meaning in feeds. IST (India, Israel, Ireland) is not among them."""
+"""Zones of RFC 822, and others with a single usual meaning in feeds. IST (India, Israel, Ireland) is left out."""
 
 _ZONE = r"(?:(?:gmt|utc)\s*)?(?P<sign>[+-])(?P<zh>\d{1,2}):?(?P<zm>\d{2})(?:\s*\([^()]*\))?|(?P<zone>[^\W\d_]{1,5})"
 _TIME = (
@@ -101,16 +101,19 @@ _month_only = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2}))?").fullmatch
 
 
 class Date(NamedTuple):
-    """A date as it was read."""
+    """The result of reading a date."""
 
     at: datetime | None
-    """UTC; None when it cannot be told."""
+    """In UTC; None if the date cannot be read for certain."""
     problem: str = ""
-    """Why there is none, with what stood there; empty when there is one, or when nothing stood there."""
+    """Reason why the date is missing, quoting the text; empty if there is a date, or if the text was empty."""
 
 
 def read_date(text: str, seen_at: datetime | None = None) -> Date:
-    """Reads the forms of RFC 822, W3C and those that feeds use beside them. `seen_at`: when the feed was fetched."""
+    """Reads the forms of RFC 822 and W3C, and other forms found in feeds.
+
+    `seen_at` is the time of the fetch.
+    """
     given = " ".join(text.split())
     if not given:
         return Date(None)
@@ -129,7 +132,7 @@ def read_date(text: str, seen_at: datetime | None = None) -> Date:
 
 
 class _Unread(ValueError):
-    """Why a text is no date, in words. Raised by `_read`, and caught by `read_date`."""
+    """The reason why a text is not a date. Raised by `_read`, caught by `read_date`."""
 
 
 def _read(text: str) -> datetime:

@@ -1,7 +1,7 @@
-"""Reads an answer of a JSON API as its declaration says. Pure, for a process that has bounds.
+"""Reads a response of a JSON API according to its declaration. Pure, for a bounded process.
 
-Paths, schemas and the patterns in them are written by users, and an answer may be anything: together they can cost any
-amount of time and memory, however small they are.
+Paths, schemas and the patterns in them are written by users, and a response may be anything. Together they can cost any
+amount of time and memory, even if each is small.
 """
 
 import hashlib
@@ -16,57 +16,57 @@ from harvester.parsers.web import rows as parse
 from harvester.recheck.stopping import digest
 
 MAX_ROWS = 100_000
-"""Of one answer."""
+"""Maximum number of rows in a response."""
 
 
 class EndpointDeclaration(NamedTuple):
-    """What is declared of an endpoint, as far as it is about its answers."""
+    """The part of an endpoint's declaration about its responses."""
 
     rows: str = ""
     pick: str = ""
     key: tuple[str, ...] = ()
     schema: Mapping[str, Any] | None = None
     next: str = ""
-    """Where the cursor or the address of the next page is; empty: the answer does not hold it."""
+    """Path of the cursor or the address of the next page; empty if the response does not hold it."""
     total: str = ""
-    """Where the number of all rows is; empty: the answer does not hold it."""
+    """Path of the total number of rows; empty if the response does not hold it."""
 
 
 class EndpointRow(NamedTuple):
-    """A row of an answer."""
+    """A row of a response."""
 
     text: bytes
-    """Its JSON. Of a row with a problem names are in order."""
+    """JSON of the row. Names are sorted if the row has a problem."""
     version: str
-    """Another one for each other content."""
+    """Digest of the content. It changes with the content."""
     key: str = ""
     problem: str = ""
-    """Why it cannot be used; empty when it can."""
+    """Reason why the row cannot be used; empty if it can."""
 
 
 class RowsPage(NamedTuple):
-    """The rows of an answer."""
+    """The rows of a response."""
 
     answer: str
-    """Another one for each other list of rows."""
+    """Digest of the list of rows."""
     rows: list[EndpointRow]
     shape: parse.Shape
-    """Of those that can be used."""
+    """Shape of the usable rows."""
     next: str | int | float | None
     total: int | None
 
 
 class Whole(NamedTuple):
-    """An answer that is kept as a whole, or the part of it that is picked."""
+    """A response that is saved as a whole, or the part that is picked."""
 
     text: bytes
     raw: bytes
-    """The same with names in order."""
+    """JSON with sorted names."""
     shape: parse.Shape
 
 
 def read_whole(body: bytes, content_type: str, wanted: EndpointDeclaration) -> Whole:
-    """Raises ParseError when it is no JSON, or does not fit the schema."""
+    """Reads a response as a whole. Raises ParseError when it is not JSON, or does not fit the schema."""
     document = read_json(body, content_type)
     value = parse.at(wanted.pick, document) if wanted.pick else document
     if problem := _misfit(value, wanted.schema):
@@ -75,9 +75,10 @@ def read_whole(body: bytes, content_type: str, wanted: EndpointDeclaration) -> W
 
 
 def read_rows(body: bytes, content_type: str, wanted: EndpointDeclaration, known: str) -> RowsPage:
-    """Returns the rows; none of them when `known` is the answer's digest, and its rows are not on several pages.
+    """Returns the rows. The list is empty if `known` is the digest of this response.
 
-    Raises ParseError when there is no list of rows, or none that can be used; PageFailed for too many rows.
+    `known` is empty if the rows are on several pages. Raises ParseError when the list of rows is missing or has no
+    usable row; raises PageFailed for too many rows.
     """
     document = read_json(body, content_type)
     rows = parse.rows_at(wanted.rows, document)
@@ -113,7 +114,10 @@ def _misfit(value: Any, schema: Mapping[str, Any] | None) -> str:
 
 
 def _apart(rows: list[EndpointRow]) -> list[EndpointRow]:
-    """Of rows that share a key and are not the same, the first is the newest; the others would take its place."""
+    """Marks rows with a key that an earlier, different row has.
+
+    The first row is the newest; the others would replace it.
+    """
     first: dict[str, str] = {}
     found: list[EndpointRow] = []
     for row in rows:

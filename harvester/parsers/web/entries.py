@@ -1,4 +1,4 @@
-"""Makes records of the entries of feeds, and keeps those apart that share an id. Pure."""
+"""Makes records of the entries of feeds, and separates entries that share an id. Pure."""
 
 import re
 from collections import defaultdict
@@ -16,10 +16,10 @@ from harvester.parsers.web.dates import read_date
 from harvester.parsers.web.values import joined, line
 
 MOST_KEY = 1000
-"""Characters of an entry's id; a longer one is replaced by its digest."""
+"""Maximum number of characters of an entry's id. A longer id is replaced by its digest."""
 
 Given = dict[str, Any]
-"""Fields of an entry, as its feed says them."""
+"""Fields of an entry, as its feed states them."""
 
 _TOLD_APART_BY = ("page_url", "title", "published_at")
 _LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ _is_odd = re.compile(r"[\x00-\x20\x7f-\xa0\ud800-\udfff]").search
 
 
 def with_dates(given: Given, seen_at: datetime, **dates: Any) -> Given:
-    """Adds dates, each as the text that stands in the feed. What cannot be read is withheld with the reason."""
+    """Adds dates, each given as text of the feed. A date that cannot be read is withheld, with the reason."""
     withheld: dict[str, str] = {}
     for name, text in dates.items():
         date = read_date(text, seen_at) if isinstance(text, str) else read_date("")
@@ -40,12 +40,13 @@ def with_dates(given: Given, seen_at: datetime, **dates: Any) -> Given:
 def with_ids(
     entries: Iterable[tuple[Any, Given]], known: Collection[str], *, are_trusted: bool
 ) -> tuple[list[Given], list[str]]:
-    """Gives each entry an id: its own, else its address, else a digest of what it says.
+    """Gives each entry an id: its own, else its address, else a digest of the content.
 
-    Entries with one id that differ in address, title or date are several: their ids get a digest of these. `known`
-    names ids that told nothing apart before; of them, an entry alone has the longer id as well, so that it keeps it
-    when others come. `are_trusted` is for Atom, where entries with one id are versions of one entry, if each says
-    when it was changed. Returns the entries, of several versions the latest, and all ids that tell nothing apart.
+    Entries with the same id that differ in address, title or date are several: a digest of the three is appended to
+    their ids. `known` holds digests of ids that were ambiguous before. An entry with such an id gets the longer id even if it
+    is alone, so that it keeps its id when others come. `are_trusted` is for Atom, where entries with the same id are
+    versions of one entry, if each states when it was changed. Returns the entries, only the latest of several versions,
+    and all ambiguous ids.
     """
     groups: defaultdict[str, list[Given]] = defaultdict(list)
     in_order: list[tuple[str, Given]] = []
@@ -68,7 +69,7 @@ def with_ids(
 
 
 def record(given: Given, provenance: Provenance) -> FeedEntry | Reject:
-    """Returns the record, or why there is none."""
+    """Returns the record, or a reject with the reason."""
     raw = msgspec.json.encode(given)
     try:
         return FeedEntry(**given, raw=raw, provenance=provenance)
@@ -77,7 +78,7 @@ def record(given: Given, provenance: Provenance) -> FeedEntry | Reject:
 
 
 def enclosures(base: str, given: Iterable[Any], address: str, kind: str, size: str) -> Iterator[Enclosure]:
-    """Returns the files that belong to an entry. `address`, `kind` and `size` are the names of their values."""
+    """Yields the files that belong to an entry. `address`, `kind` and `size` are the names of their values."""
     for each in given:
         if isinstance(each, Mapping) and (found := joined(base, each.get(address))):
             length = str(each.get(size) or "")

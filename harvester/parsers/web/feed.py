@@ -1,7 +1,6 @@
-"""Feeds: RSS and Atom, JSON Feed, sitemaps; and where a page says that its feeds are. Pure.
+"""Parses feeds: RSS and Atom, JSON Feed, sitemaps; and finds the feeds that a page names. Pure.
 
-Nothing is fetched, and nothing in them is trusted: HTML of contents stays as it came, for those who know what to do
-with it.
+Nothing is fetched, and the content is not trusted: HTML stays unchanged, and the user of a record must make it safe.
 """
 
 import re
@@ -27,7 +26,7 @@ from harvester.recheck.hints import Hints
 JSON_FEED = ("https://jsonfeed.org/version/", "http://jsonfeed.org/version/")
 FEED_TYPES = ("application/rss+xml", "application/atom+xml", "application/feed+json", "application/json")
 MOST_FOUND = 50
-"""Feeds that a page names."""
+"""Maximum number of feeds that a page may name."""
 
 _max_age = re.compile(r"(?:^|[\s,])max-age=(\d{1,9})").search
 _root = re.compile(rb"<(?:\w+:)?(html|rss|feed|rdf|urlset|sitemapindex)\b").search
@@ -35,29 +34,30 @@ _is_sitemap = re.compile(rb"^https?://|<(?:\w+:)?(?:urlset|sitemapindex)\b").sea
 
 
 class ParsedFeed(NamedTuple):
-    """What a feed holds."""
+    """The content of a feed."""
 
     feed: Feed
     entries: list[FeedEntry | Reject]
     hints: Hints = Hints()
     next: str = ""
-    """Address of the page with older entries (RFC 5005, JSON Feed); empty: there is none."""
+    """Address of the page with older entries (RFC 5005, JSON Feed); empty on the last page."""
     sitemaps: tuple[str, ...] = ()
-    """Addresses of further lists, of a list of sitemaps."""
+    """Addresses of further sitemaps in a list of sitemaps."""
     repeated: tuple[str, ...] = ()
-    """Stands for ids that tell nothing apart; to be given with the next visit: see `with_ids`."""
+    """Digests of ambiguous ids. Pass them to the next visit, see `with_ids`."""
     unread: tuple[str, ...] = ()
-    """What stands where an address should, and is none."""
+    """Texts in place of addresses that are not addresses."""
     cut: str = ""
-    """Why these are not all entries that the file should have; empty when they are."""
+    """Reason why entries of the file are missing; empty if the list is complete."""
 
 
 def parse_feed(
     body: bytes, url: str, content_type: str, provenance: Provenance, known: Collection[str] = ()
 ) -> ParsedFeed:
-    """Reads a feed. Raises ParseError when it is none.
+    """Reads a feed. Raises ParseError when the body is not a feed.
 
-    `url` is its name in records; addresses in it are relative to where it lay. `known`: what `repeated` was before.
+    `url` is the name of the feed in records. Addresses in the feed are relative to the address it was fetched from.
+    `known` is the value of `repeated` from the previous visit.
     """
     url = without_user(url)
     start = start_of(body, content_type)
@@ -80,7 +80,7 @@ def parse_feed(
 
 
 def is_page(body: bytes, content_type: str) -> bool:
-    """Tells whether it is a web page, which may say where its feeds are."""
+    """Tells whether the body is a web page, which may name its feeds."""
     start = start_of(body, content_type).lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return True
@@ -90,7 +90,7 @@ def is_page(body: bytes, content_type: str) -> bool:
 
 
 def feeds_of_page(body: bytes, url: str) -> list[str]:
-    """Addresses of the feeds that a page names in its head (`link rel="alternate"`)."""
+    """Returns the addresses of the feeds that a page names in its head (`link rel="alternate"`)."""
     try:
         tree = html.document_fromstring(as_utf8(body), parser=html.HTMLParser(encoding="utf-8"))
     except (etree.ParserError, ValueError):
@@ -105,7 +105,7 @@ def feeds_of_page(body: bytes, url: str) -> list[str]:
 
 
 def max_age(cache_control: str) -> int:
-    """Seconds for which an answer is fresh, as its header says; 0 when it does not."""
+    """Returns the number of seconds that a response stays fresh, from its header; 0 if the header does not state it."""
     found = _max_age(cache_control.lower())
     return int(found[1]) if found else 0
 

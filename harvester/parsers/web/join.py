@@ -1,4 +1,4 @@
-"""Joins addresses as browsers do (WHATWG URL). Python's `urljoin` follows RFC 3986, and sites are made for browsers."""
+"""Joins addresses as browsers do (WHATWG URL). Python's `urljoin` follows RFC 3986, but sites are made for browsers."""
 
 import re
 from urllib.parse import urljoin, urlsplit
@@ -10,10 +10,10 @@ _scheme = re.compile(r"(https?):(.*)", re.IGNORECASE | re.DOTALL).fullmatch
 
 
 def browser_join(base: str, address: str) -> str:
-    r"""Returns where `address` leads from the page `base`, which is of http or https. Raises ValueError.
+    r"""Returns the target of `address` on the page `base`, which has an http or https address. Raises ValueError.
 
-    White space and control characters around it and line breaks within it are left out, a backslash before the query
-    is a slash (`\\host\path` leads to another host), and so are three slashes two.
+    Surrounding white space and control characters, and line breaks within, are removed. A backslash before the query
+    counts as a slash (`\\host\path` leads to another host), and three slashes count as two.
     """
     address = _controls("", address.strip(_EDGES))
     found = _ending(address)

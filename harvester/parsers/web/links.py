@@ -1,4 +1,4 @@
-"""The header Link (RFC 8288), as far as lists use it: where the next page is. A pure function."""
+"""Parses the header Link (RFC 8288) for the next page of a list. A pure function."""
 
 import re
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ _rel = re.compile(r';\s*rel\s*=\s*(?:"([^"]*)"|([^",;\s]*))', re.IGNORECASE).sea
 
 
 def next_link(values: Iterable[str], base: str) -> str | None:
-    """The address that the first link of the relation `next` leads to; None when there is none.
+    """Returns the target of the first link with the relation `next`; else None.
 
-    `values`: of all headers Link of an answer. `base`: the address that was asked.
+    `values` are the values of all Link headers of a response. `base` is the requested address.
     """
     for value in values:
         for target, parameters in (link.groups() for link in _links(value)):

@@ -1,4 +1,4 @@
-"""Unpacks feeds and sitemaps that are gzip files, whatever their server calls them. Pure."""
+"""Unpacks feeds and sitemaps that are gzip files, regardless of their Content-Type. Pure."""
 
 import zlib
 from gzip import BadGzipFile, GzipFile
@@ -7,9 +7,9 @@ from io import BytesIO
 from harvester.decoding import as_utf8
 
 GZIP = b"\x1f\x8b"
-"""How a gzip file begins."""
+"""First bytes of a gzip file."""
 MOST_BYTES = 50 * 1024 * 1024
-"""Of a feed or sitemap, unpacked; the protocol of sitemaps allows no more."""
+"""Maximum number of bytes of an unpacked feed or sitemap. The protocol of sitemaps has the same limit."""
 CUT = "its file is cut: it ends before its end"
 TOO_LONG = f"it has more than {MOST_BYTES:,} bytes"
 
@@ -18,9 +18,10 @@ _START_BYTES = 2000
 
 
 def unpack(body: bytes, most: int = MOST_BYTES) -> tuple[bytes, str]:
-    """Returns what a file holds, also one made of several, and why that is not all; empty when it is.
+    """Returns the content of a file and the reason why it is incomplete; the reason is empty if it is complete.
 
-    What is no gzip file is returned as it is. What follows behind a gzip file and is none is left out.
+    A gzip file may have several members. Other files are returned unchanged. Bytes after a gzip file that are not gzip
+    are left out.
     """
     if not body.startswith(GZIP):
         return body[:most], TOO_LONG if len(body) > most else ""
@@ -38,6 +39,6 @@ def unpack(body: bytes, most: int = MOST_BYTES) -> tuple[bytes, str]:
 
 
 def start_of(body: bytes, content_type: str = "") -> bytes:
-    """Returns how a file begins, unpacked and in UTF-8, without white space."""
+    """Returns the beginning of a file, unpacked and in UTF-8, without leading white space."""
     start, _ = unpack(body, 2 * _START_BYTES) if body.startswith(GZIP) else (body[: 2 * _START_BYTES], "")
     return as_utf8(start, content_type, prefers_utf8=True).lstrip()[:_START_BYTES]

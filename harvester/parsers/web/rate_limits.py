@@ -1,7 +1,7 @@
-"""What an answer says of how much may be asked: Retry-After, and the rate-limit headers in all their dialects.
+"""Parses the rate limits in a response: Retry-After, and the rate-limit headers in all their dialects.
 
-IETF draft-ietf-httpapi-ratelimit-headers, as it is (11) and as it was; Bluesky, GitHub, Mastodon, Reddit,
-Kong, and what else calls itself X-RateLimit. What is malformed is as if it were not there.
+IETF draft-ietf-httpapi-ratelimit-headers, the current one (11) and older ones; Bluesky, GitHub, Mastodon, Reddit, Kong,
+and other X-RateLimit headers. Malformed values are ignored.
 """
 
 import json
@@ -24,43 +24,43 @@ NAMES = frozenset(
     + [f"{prefix}-{name}" for prefix in _PREFIXES for name in ("limit", "remaining", "reset", "used", "reset-after")]
     + [f"x-ratelimit-{name}-{unit}" for name in ("limit", "remaining") for unit in _UNITS_S]
 )
-"""The headers that are read, but for Date, in lower case."""
+"""The headers that are read, except Date, in lower case."""
 _LEFT_OF = {f"x-ratelimit-remaining-{unit}": (unit, seconds) for unit, seconds in _UNITS_S.items()}
 _EPOCH = 1e9
-"""A larger number is an epoch, a smaller one a duration."""
+"""A larger number is an epoch, a smaller one is a duration."""
 _EPOCH_MS = 1e11
 _MOST_PROBLEM_BYTES = 65_536
 
 
 class ReportedQuota(NamedTuple):
-    """One limit, as far as an answer tells of it."""
+    """A limit, as far as a response states it."""
 
     most: float | None = None
-    """Units in a window."""
+    """Maximum number of units in a window."""
     window_s: float | None = None
     left: float | None = None
     """Units that may still be used until the reset."""
     reset_s: float | None = None
-    """Seconds until more may be used."""
+    """Seconds until more units may be used."""
     name: str = ""
     unit: str = "requests"
-    """`requests`, `content-bytes`, `concurrent-requests`."""
+    """`requests`, `content-bytes` or `concurrent-requests`."""
 
     @property
     def ends_in_s(self) -> float | None:
-        """Seconds after which more may surely be used."""
+        """Seconds until more units are certainly available."""
         return self.window_s if self.reset_s is None else self.reset_s
 
 
 class RateLimits(NamedTuple):
-    """All that an answer says of its limits."""
+    """All limits in a response."""
 
     retry_after_s: float | None = None
     quotas: tuple[ReportedQuota, ...] = ()
 
     @property
     def reset_s(self) -> float:
-        """Seconds until all quotas are reset that do not say how much is left of them; 0 when there are none."""
+        """Seconds until all quotas are reset that do not state how much is left; 0 without such quotas."""
         return max((quota.reset_s or 0.0 for quota in self.quotas if quota.left is None), default=0.0)
 
 
@@ -73,9 +73,10 @@ class RateLimitProblem(StrEnum):
 
 
 def rate_limits(headers: Mapping[str, str], now: float) -> RateLimits:
-    """What headers (names in lower case, several of one name joined by commas) say at an epoch.
+    """Reads the limits from headers, at the time `now` (epoch).
 
-    Times of day are reckoned by the server's own clock, when it sends a Date.
+    Names are in lower case; several headers with the same name are joined by commas. Times of day are compared with the
+    server's own clock, if the response has a Date.
     """
     now = _epoch_of_date(headers.get("date", "")) or now
     if headers.get("ratelimit", "").startswith(("limit=", "remaining=", "reset=")):
@@ -85,7 +86,10 @@ def rate_limits(headers: Mapping[str, str], now: float) -> RateLimits:
 
 
 def problem(kind: str, encoding: str, body: bytes) -> tuple[RateLimitProblem, frozenset[str]] | None:
-    """Type and violated policies of a problem document; `encoding` is its Content-Encoding. None: it is no such one."""
+    """Returns type and violated policies of a problem document; None if the body is another document.
+
+    `encoding` is the Content-Encoding of the body.
+    """
     if not kind.lower().startswith("application/problem+json"):
         return None
     try:
@@ -100,7 +104,10 @@ def problem(kind: str, encoding: str, body: bytes) -> tuple[RateLimitProblem, fr
 
 
 def _retry_after(value: str, now: float) -> float | None:
-    """RFC 9110: seconds or a date. The longest, when servers one behind the other give theirs in seconds."""
+    """Parses Retry-After (RFC 9110):
+
+    seconds or a date. If several servers in a chain give seconds, the longest counts.
+    """
     numbers = [_number(each.strip()) for each in value.split(",")]
     seconds = None if None in numbers else max(number for number in numbers if number is not None)
     if seconds is None and (at := _epoch_of_date(value)) is not None:
@@ -112,7 +119,7 @@ def _retry_after(value: str, now: float) -> float | None:
 
 
 def _structured(headers: Mapping[str, str]) -> Iterable[ReportedQuota]:
-    """`RateLimit: "default";r=50;t=30` with `RateLimit-Policy: "default";q=100;w=60`."""
+    """Parses `RateLimit: "default";r=50;t=30` with `RateLimit-Policy: "default";q=100;w=60`."""
     policies = {policy.name: policy for policy in _policies(headers.get("ratelimit-policy", "")) if policy.name}
     for name, parameters in _items(headers.get("ratelimit", "")):
         if isinstance(name, str):
@@ -123,7 +130,10 @@ def _structured(headers: Mapping[str, str]) -> Iterable[ReportedQuota]:
 
 @lru_cache(maxsize=1024)
 def _policies(text: str) -> tuple[ReportedQuota, ...]:
-    """`"default";q=100;w=60` since draft 08, `100;w=60, 5000;w=3600` before. It seldom changes."""
+    """Parses `"default";q=100;w=60` (since draft 08) or `100;w=60, 5000;w=3600` (before).
+
+    The result is cached, since the header rarely changes.
+    """
     found = []
     for item, parameters in _items(text):
         window_s = _positive(parameters.get("w", parameters.get("window")))
@@ -150,7 +160,7 @@ def _items(text: str) -> list[tuple[object, Mapping[str, object]]]:
 
 
 def _draft_07(text: str) -> dict[str, str]:
-    """`RateLimit: limit=100, remaining=50, reset=30` in three headers, as before it."""
+    """Converts `RateLimit: limit=100, remaining=50, reset=30` to the three headers of earlier drafts."""
     try:
         parsed: object = http_sf.parse(text.encode("latin-1", "replace"), tltype="dictionary")
     except ValueError:
@@ -160,7 +170,7 @@ def _draft_07(text: str) -> dict[str, str]:
 
 
 def _by_name(headers: Mapping[str, str], now: float) -> Iterable[ReportedQuota]:
-    """`RateLimit-Limit`, `-Remaining`, `-Reset` of the drafts up to 06, and all their relatives with an X."""
+    """Parses `RateLimit-Limit`, `-Remaining`, `-Reset` of the drafts up to 06, and the variants with an X."""
     for prefix in _PREFIXES:
         if not any(name.startswith(f"{prefix}-") for name in headers):
             continue
@@ -169,7 +179,7 @@ def _by_name(headers: Mapping[str, str], now: float) -> Iterable[ReportedQuota]:
         reset_s = _number(headers.get(f"{prefix}-reset-after", ""))
         if reset_s is None:
             reset_s = _reset(headers.get(f"{prefix}-reset", ""), now)
-        # The first number is what the other headers speak of; the others are policies: `100, 100;w=60, 5000;w=3600`.
+        # The other headers refer to the first number; the rest are policies: `100, 100;w=60, 5000;w=3600`.
         most = _number(limits.partition(",")[0].partition(";")[0])
         used = _number(headers.get(f"{prefix}-used", ""))
         if most is None and used is not None and left is not None:
@@ -183,7 +193,7 @@ def _by_name(headers: Mapping[str, str], now: float) -> Iterable[ReportedQuota]:
 
 
 def _by_unit(headers: Mapping[str, str]) -> Iterable[ReportedQuota]:
-    """Kong: `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute`."""
+    """Parses the headers of Kong: `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute`."""
     for name, (unit, window_s) in _LEFT_OF.items():
         if (left := _number(headers.get(name, ""))) is not None:
             yield ReportedQuota(_number(headers.get(f"x-ratelimit-limit-{unit}", "")), window_s, left)
@@ -194,7 +204,11 @@ def _window_of(policies: Iterable[ReportedQuota], most: float | None) -> float |
 
 
 def _reset(value: str, now: float) -> float | None:
-    """A duration (Reddit), an epoch (Bluesky, GitHub; some in milliseconds), an ISO time (Mastodon), or a date."""
+    """Returns seconds until the reset.
+
+    The value is a duration (Reddit), an epoch (Bluesky, GitHub; some in milliseconds), an ISO time (Mastodon), or a
+    date.
+    """
     number = _number(value)
     if number is not None:
         return number if number <= _EPOCH else (number if number < _EPOCH_MS else number / 1000) - now
@@ -211,7 +225,7 @@ def _epoch_of_iso(value: str) -> float | None:
 
 @lru_cache(maxsize=16)
 def _epoch_of_date(value: str) -> float | None:
-    """An HTTP date. The same for all answers of one second."""
+    """Returns the epoch of an HTTP date. The result is cached, since all responses of a second have the same date."""
     if not value:
         return None
     try:
@@ -235,7 +249,7 @@ def _number(text: str) -> float | None:
 
 
 def _positive(value: object) -> float | None:
-    """A number of a structured field, unless it is less than nothing."""
+    """Returns the number of a structured field; None if it is negative or not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return None
     return float(value) if value >= 0 else None

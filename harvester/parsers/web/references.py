@@ -1,4 +1,4 @@
-"""Makes the ampersands of XML as it is found into what an XML parser reads: references, and nothing else. Pure."""
+"""Converts the ampersands in XML as sites send it into valid references. Pure."""
 
 import re
 import sys
@@ -15,10 +15,10 @@ _ampersands = re.compile(
 
 
 def with_references(text: bytes) -> bytes:
-    """Returns XML in UTF-8 whose ampersands all begin a reference, as browsers would read it.
+    """Returns XML in UTF-8 whose ampersands all begin a reference, read as browsers would read it.
 
-    One that stands alone is itself, HTML's entities are their characters, a number that no character has is U+FFFD.
-    What the document declares stays, and so does CDATA.
+    A lone ampersand becomes `&amp;`, HTML's entities become their characters, and a number without a character becomes
+    U+FFFD. Entities that the document declares stay, and so does CDATA.
     """
     if b"&" not in text:
         return text

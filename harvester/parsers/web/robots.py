@@ -1,7 +1,7 @@
-"""robots.txt by RFC 9309: whose rules they are, and what they say of a path. Pure functions.
+"""Parses robots.txt by RFC 9309: the group of a robot, and its rule for a path. Pure functions.
 
-Protego, which Scrapy uses, takes a group of `harvest` or `h` for one of `harvester`, knows none of `harvester/1.0`, and
-does not tell which rule forbids a page.
+Protego, which Scrapy uses, takes a group of `harvest` or `h` for a group of `harvester`, does not recognize
+`harvester/1.0`, and does not report which rule forbids a page.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from harvester.decoding import as_utf8, certain_encoding
 
 MOST_BYTES = 500 * 1024
-"""Of a file that are read; RFC 9309 asks for no more."""
+"""Maximum number of bytes of a file that are read. RFC 9309 requires no more."""
 AI_TOKENS = (
     "GPTBot",
     "ClaudeBot",
@@ -23,7 +23,7 @@ AI_TOKENS = (
     "Bytespider",
     "meta-externalagent",
 )
-"""Robots that collect training data; who shuts them out does not want to be training data."""
+"""Robots that collect training data. A site that excludes them does not want to be training data."""
 ANYONE = "*"
 
 _DISALLOW = frozenset({"disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"})
@@ -32,7 +32,7 @@ _DELAY = frozenset({"crawl-delay", "crawl delay"})
 _SITEMAP = frozenset({"sitemap", "site-map"})
 _KNOWN = _AGENT | _DISALLOW | _DELAY | _SITEMAP | {"allow", "request-rate", "content-usage"}
 _EDGES = " \t\r\n\v\f\x00\x85\xa0\ufeff\u200b"
-"""Around a line: programs leave marks that nobody sees."""
+"""Characters around a line that are removed. Some programs leave invisible marks."""
 
 _lines = re.compile(rb"\r\n?|\n").split
 _token = re.compile(r"\*|[A-Za-z_-]*").match
@@ -44,13 +44,13 @@ _is_unreserved = re.compile(rb"[A-Za-z0-9\-._~]").fullmatch
 
 
 class PathRule:
-    """A line about paths: `*` stands for anything, `$` at the end for the end."""
+    """A rule about paths: `*` matches anything, and `$` at the end matches the end."""
 
     __slots__ = ("_anchored", "_first", "_last", "_middle", "allowed", "is_prefix", "length", "text")
 
     def __init__(self, pattern: str, text: str, allowed: bool) -> None:
         self.text = text
-        """The line as it was read."""
+        """The line, unchanged."""
         self.allowed = allowed
         self._anchored = pattern.endswith("$")
         parts = [_normal(part) for part in re.split(r"\*+", pattern.removesuffix("$"))]
@@ -61,11 +61,11 @@ class PathRule:
 
     @property
     def prefix(self) -> str:
-        """What a path begins with that it matches."""
+        """The prefix of all paths that the rule matches."""
         return self._first
 
     def matches(self, path: str) -> bool:
-        """Whether it speaks of a path as `path_of` gives it. Linear in the path, whatever the pattern."""
+        """True if the rule matches a path in the form of `path_of`. Takes linear time for any pattern."""
         if not path.startswith(self._first):
             return False
         if self._last is None:
@@ -82,7 +82,7 @@ class PathRule:
 
 
 class RobotsRules:
-    """The rules of a robot: the longest that matches counts, and Allow before Disallow."""
+    """The rules of a robot. The longest matching rule counts, and Allow wins over Disallow of the same length."""
 
     def __init__(self, rules: Iterable[PathRule] = ()) -> None:
         self._rules = sorted(rules, key=lambda rule: (-rule.length, not rule.allowed))
@@ -93,7 +93,7 @@ class RobotsRules:
         return len(self._rules)
 
     def of(self, path: str) -> PathRule | None:
-        """The rule that counts for a path as `path_of` gives it; None: it is allowed, and nothing was said."""
+        """Returns the rule that counts for a path in the form of `path_of`; None if no rule matches."""
         for rule in self._rules if path.startswith(self._prefixes) else self._others:
             if rule.matches(path):
                 return rule
@@ -101,23 +101,23 @@ class RobotsRules:
 
 
 class UsageLine(NamedTuple):
-    """A line about what may be done with pages."""
+    """A line about the permitted use of pages."""
 
     where: PathRule | None
-    """None: with all of them."""
+    """None if the line holds for all pages."""
     said: str
-    """`train-ai=n`"""
+    """For example `train-ai=n`."""
     text: str
-    """The line as it was read."""
+    """The line, unchanged."""
 
 
 @dataclass(slots=True, eq=False)
 class RobotsGroup:
-    """What is said to one robot."""
+    """The lines for one robot."""
 
     rules: list[PathRule] = field(default_factory=list)
     delay_s: float = 0.0
-    """Between two requests: the longer of Crawl-delay and what follows from Request-rate."""
+    """Seconds between two requests: the larger value of Crawl-delay and Request-rate."""
     content_usages: list[UsageLine] = field(default_factory=list)
     """AIPREF: `Content-Usage: [path] train-ai=n`."""
     content_signals: list[UsageLine] = field(default_factory=list)
@@ -125,24 +125,27 @@ class RobotsGroup:
 
 
 class Robots(NamedTuple):
-    """A robots.txt, as far as it concerns the robots that were asked for."""
+    """The part of a robots.txt that concerns the requested robots."""
 
     groups: dict[str, RobotsGroup]
-    """By token in lower case."""
+    """Groups by token in lower case."""
     sitemaps: list[str]
 
     def to(self, token: str) -> RobotsGroup:
-        """What is said to a robot: its own group, or else that of all others."""
+        """Returns the group of a robot, or else the group for all others."""
         return self.groups.get(token.lower()) or self.groups.get(ANYONE) or RobotsGroup()
 
 
 def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
-    """What is said to the robots of these product tokens, and to `*`. Lines that make no sense are passed over."""
+    """Parses the groups of the robots with these product tokens, and the group of `*`.
+
+    Meaningless lines are skipped.
+    """
     wanted = {ANYONE, *(token.lower() for token in tokens)}
     groups: dict[str, RobotsGroup] = {}
     sitemaps: list[str] = []
     current: list[RobotsGroup] = []
-    complete = False  # whether the next User-agent line begins another group
+    complete = False  # True if the next User-agent line begins another group
     for name, value, text in _directives(body):
         if name in _AGENT:
             if complete:
@@ -176,7 +179,7 @@ def parse_robots(body: bytes, tokens: Iterable[str]) -> Robots:
 
 
 def path_of(url: str) -> str:
-    """Path and query of an address as it is asked for, in the form in which rules are compared with it."""
+    """Returns path and query of an address as they are requested, in the form that rules are compared with."""
     rest = url.partition("://")[2].partition("#")[0]
     slash, question = rest.find("/"), rest.find("?")
     if slash < 0 or 0 <= question < slash:
@@ -186,7 +189,7 @@ def path_of(url: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Of `/a/../b` the client asks for `/b` (RFC 3986, section 5.2.4)."""
+    """Removes dot segments: for `/a/../b` the client requests `/b` (RFC 3986, section 5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
@@ -198,12 +201,12 @@ def _without_dots(path: str) -> str:
 
 
 def _directives(body: bytes) -> Iterator[tuple[str, str, str]]:
-    """Name in lower case, value, and the line itself."""
+    """Yields the name in lower case, the value, and the line itself."""
     if certain_encoding(body):
         body = as_utf8(body[: 4 * MOST_BYTES])
     lines = _lines(body[:MOST_BYTES])
     if len(body) > MOST_BYTES:
-        lines.pop()  # half a path would forbid more than the whole
+        lines.pop()  # half a path would forbid more than the whole path
     for line in lines:
         text = line.decode("utf-8", "surrogateescape").partition("#")[0].strip(_EDGES)
         if found := _directive(text):
@@ -211,7 +214,10 @@ def _directives(body: bytes) -> Iterator[tuple[str, str, str]]:
 
 
 def _directive(text: str) -> tuple[str, str] | None:
-    """Name and value. Some forget the colon: as Google does, a name that is known and one word behind it are taken."""
+    """Returns name and value.
+
+    Some files lack the colon. As Google does, a known name followed by one word is accepted.
+    """
     name, colon, value = text.partition(":")
     name = name.rstrip().lower()
     if name not in _KNOWN and len(words := text.split()) == 2 and words[0].lower() in _KNOWN:
@@ -235,7 +241,7 @@ def _seconds(value: str) -> float:
 
 
 def _interval(value: str) -> float:
-    """Seconds between requests of a Request-rate like `1/10`, `30/1m`, `1/5 0900-1700`."""
+    """Returns the seconds between requests for a Request-rate like `1/10`, `30/1m`, `1/5 0900-1700`."""
     rate = _rate(value)
     if rate is None or rate[1].strip("0") == "":
         return 0.0
@@ -243,7 +249,7 @@ def _interval(value: str) -> float:
 
 
 def _normal(text: str) -> str:
-    """Octets that need no escape without one, all others escaped in upper case."""
+    """Removes unnecessary escapes, and writes all other octets as escapes in upper case."""
     return text if _is_plain(text) else _escape(_escaped, text.encode("utf-8", "surrogateescape")).decode("ascii")
 
 

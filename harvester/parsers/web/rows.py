@@ -1,4 +1,4 @@
-"""Rows of a JSON document: where they are, what tells them apart, and what they look like. Pure."""
+"""Rows of a JSON document: finds them, builds their keys, and describes their shape. Pure."""
 
 import json
 from collections import Counter
@@ -13,31 +13,34 @@ from jmespath.functions import Functions
 from harvester.exceptions import ParseError, UsageError
 
 MOST_DEPTH = 3
-"""Levels of a row whose fields belong to its shape."""
+"""Maximum depth of the fields of a row that belong to its shape."""
 MOST_FIELDS = 100
-"""Of an object; in one with more, names are data."""
+"""Maximum number of fields of an object. In a larger object the names are data."""
 MOST_NAME = 100
-"""Characters of a field's name; in an object with a longer one, names are data."""
+"""Maximum number of characters of a field's name. In an object with a longer name the names are data."""
 MOST_FIELDS_IN_ALL = 1_000
-"""Of a shape; in one with more, the names of its lowest level are data."""
+"""Maximum number of fields of a shape. In a larger shape the names at the lowest level are data."""
 ANY = "*"
 """Stands in a shape for the fields of an object whose names are data."""
 MAX_PATH = 2_000
-"""Characters of a JMESPath or JSON Pointer."""
+"""Maximum number of characters of a JMESPath or JSON Pointer."""
 MOST_NAMED = 5
-"""Fields in a message."""
+"""Maximum number of fields in a message."""
 MOST_SAID = 200
-"""Characters of what is wrong with a row."""
+"""Maximum number of characters of an error about a row."""
 _FAILS = (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError)
-"""What JMESPath raises, also where it should say that a value is of another type."""
+"""Exceptions of JMESPath. It raises some instead of reporting that a value has another type."""
 _KINDS = {dict: "object", list: "list", str: "text", bool: "boolean", int: "number", float: "number"}
 
 Shape = dict[str, str]
-"""Field -> the kinds of its values, in words; with a question mark behind where not every row has it."""
+"""Kinds of values by field, in words, followed by a question mark if some rows lack the field."""
 
 
 def check_path(path: str) -> None:
-    """Raises UsageError when it is neither a JMESPath nor a JSON Pointer. It is not evaluated: that may never end."""
+    """Raises UsageError when the path is neither a JMESPath nor a JSON Pointer.
+
+    The path is not evaluated, since evaluation may never end.
+    """
     if len(path) > MAX_PATH:
         raise UsageError(f"{path[:MOST_NAME]!r}... has {len(path):,} characters, and a path has at most {MAX_PATH:,}")
     try:
@@ -51,11 +54,11 @@ def check_path(path: str) -> None:
 
 
 def _check_calls(parsed: Any) -> None:
-    """Raises JMESPathError for a function that there is not, or that takes another number of arguments."""
+    """Raises JMESPathError for an unknown function, or a wrong number of arguments."""
     waiting = [parsed]
     while waiting:
         node = waiting.pop()
-        waiting += [child for child in node["children"] if isinstance(child, dict)]  # those of a slice are numbers
+        waiting += [child for child in node["children"] if isinstance(child, dict)]  # a slice has numbers as children
         if node["type"] != "function_expression":
             continue
         name, number = node["value"], len(node["children"])
@@ -67,7 +70,10 @@ def _check_calls(parsed: Any) -> None:
 
 
 def at(path: str, document: Any) -> Any:
-    """What a JMESPath, or a JSON Pointer (RFC 6901; it begins with /), finds in a document; None when it is nothing."""
+    """Returns the value at a path in a document, or None.
+
+    The path is a JMESPath, or a JSON Pointer (RFC 6901), which begins with /.
+    """
     if path.startswith("/"):
         return _at_pointer(path, document)
     try:
@@ -92,7 +98,7 @@ def _at_pointer(pointer: str, value: Any) -> Any:
 
 
 def rows_at(path: str, document: Any) -> list[Any]:
-    """The rows. Raises ParseError when there is no list."""
+    """Returns the list of rows. Raises ParseError when the path leads to another value."""
     found = at(path, document)
     if not isinstance(found, list):
         raise ParseError(f"at {path!r} there is no list of rows but {'nothing' if found is None else _kind(found)}")
@@ -100,13 +106,16 @@ def rows_at(path: str, document: Any) -> list[Any]:
 
 
 def key_of(row: Any, fields: Sequence[str]) -> str:
-    """What tells the row from others, made of the fields; empty when there are none. A / in one of several is ~1."""
+    """Returns the key of a row, made of the given fields; empty without fields.
+
+    With several fields, a / within a value is written as ~1.
+    """
     parts = [_as_text(at(field, row)) for field in fields]
     return parts[0] if len(parts) == 1 else "/".join(part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def lack_of(row: Any, fields: Sequence[str]) -> str:
-    """Which of the fields it does not have that its key is made of, in words; empty when it has all."""
+    """Returns the first key field that a row lacks, in words; empty if the row has all fields."""
     for field in fields:
         part = at(field, row)
         if part is None or isinstance(part, (dict, list)) or not _as_text(part):
@@ -122,7 +131,7 @@ def _as_text(value: Any) -> str:
 
 
 def shape_of(rows: Iterable[Any]) -> Shape:
-    """Of all rows together."""
+    """Returns the shape of all rows together."""
     number = 0
     counts: dict[str, int] = {}
     kinds: dict[str, set[str]] = {}
@@ -134,7 +143,10 @@ def shape_of(rows: Iterable[Any]) -> Shape:
 
 
 def shape_change(before: Shape, now: Shape) -> str:
-    """What is not as it was, in words: a field that every row had and none has now, or one of another kind."""
+    """Describes how the shape changed, in words:
+
+    a field that all rows had and that is missing now, or a field of another kind.
+    """
     lost = [
         name
         for name, kind in before.items()
@@ -152,13 +164,13 @@ def shape_change(before: Shape, now: Shape) -> str:
 
 
 def new_fields(before: Shape, now: Shape) -> list[str]:
-    """Fields that no row had before."""
+    """Returns the fields that no row had before."""
     new = now.keys() - before.keys() if before else ()
     return sorted(name for name in new if not _is_any(name) and not _is_data(name, before))
 
 
 def merged(before: Shape, now: Shape) -> Shape:
-    """Of the rows of both."""
+    """Returns the shape of the rows of both shapes."""
     if not before or not now:
         return before or now
     both = {
@@ -172,7 +184,7 @@ def merged(before: Shape, now: Shape) -> Shape:
 
 
 def _bounded(shape: Shape) -> Shape:
-    """With ANY in place of names that are data, in the rows of all looks together."""
+    """Replaces names that are data by ANY, so that the shape of many visits stays small."""
     numbers = Counter(map(_above, shape))
     data = {above for above, number in numbers.items() if number > MOST_FIELDS}
     found = _with_any(shape, data | {_above(name) for name in shape if _is_any(name)})
@@ -192,7 +204,7 @@ def _is_any(name: str) -> bool:
 
 
 def _is_data(name: str, shape: Shape) -> bool:
-    """Whether it stands in an object whose names are data."""
+    """True if the field stands in an object whose names are data."""
     parts = name.split(".")
     return any(".".join([*parts[:number], ANY]) in shape for number in range(len(parts)))
 
@@ -214,7 +226,7 @@ def _fields(row: Any, above: str, depth: int) -> Iterable[tuple[str, Any]]:
 
 
 def _is_above(name: str, now: Shape) -> bool:
-    """Whether what it stood in is still there: of a part that is gone as a whole, only its top is named."""
+    """True if the parent of a field still exists. If a whole part is missing, only its top is reported."""
     above = _above(name)
     return not above or above in now
 

@@ -1,4 +1,7 @@
-"""JSON Schemas for rows of a JSON document: checked when they are given, and asked about each row. Pure."""
+"""JSON Schemas for rows of a JSON document. A schema is checked when it is given, and then applied to each row.
+
+Pure.
+"""
 
 import re
 import warnings
@@ -20,18 +23,21 @@ from harvester.exceptions import UsageError
 from harvester.parsers.json_text import canonical
 
 MOST_SAID = 200
-"""Characters of what is wrong with a row or a schema."""
+"""Maximum number of characters of an error about a row or a schema."""
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _FAILS = (TypeError, ValueError, ArithmeticError, AttributeError, LookupError, re.error)
-"""What the library raises of schemas and values that nobody foresaw, as a number too large to be divided."""
+"""Exceptions of the library for unforeseen schemas and values, such as a number that is too large to be divided."""
 _IN_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
-"""Keywords whose schemas are asked about the same value."""
+"""Keywords whose schemas apply to the same value."""
 
 
 def _unevaluated(asked: Validator, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Beside additionalProperties nothing is left to evaluate; the library forgets that in this draft."""
+    """Skips unevaluatedProperties if there is additionalProperties, which leaves nothing to evaluate.
+
+    The library does not take this into account in this draft.
+    """
     if "additionalProperties" not in schema:
         yield from Draft201909Validator.VALIDATORS["unevaluatedProperties"](asked, keyword, instance, schema)
 
@@ -40,7 +46,7 @@ _Draft201909 = extend(Draft201909Validator, {"unevaluatedProperties": _unevaluat
 
 
 def check_schema(schema: Any) -> None:
-    """Raises UsageError when it is no JSON Schema, or one that cannot be used: each row would fail at it."""
+    """Raises UsageError when the value is not a JSON Schema, or a schema that would fail for each row."""
     try:
         schema = msgspec.json.decode(canonical(schema))
         kind = _kind_of(schema)
@@ -62,14 +68,17 @@ def check_schema(schema: Any) -> None:
 
 
 def unchecked_formats(schema: Any) -> list[str]:
-    """Returns the values of `format` in a schema that say nothing here: what they name is not checked."""
+    """Returns the values of `format` in a schema that have no effect, because no check exists for them."""
     parts = _parts(schema, _kind_of(schema)) if isinstance(schema, dict) else ()
     named = {part["format"] for part, _ in parts if isinstance(part.get("format"), str)}
     return sorted(named - _formats(_kind_of(schema)).checkers.keys())
 
 
 def problem_of(row: Any, schema: Mapping[str, Any]) -> str:
-    """Returns why the row does not fit the schema; empty when it does. Nothing that a schema refers to is fetched."""
+    """Returns the reason why a row does not fit the schema; empty if it fits.
+
+    References of a schema are never fetched.
+    """
     try:
         error = best_match(_validator(canonical(schema)).iter_errors(row))
     except Unresolvable as unknown:
@@ -82,7 +91,7 @@ def problem_of(row: Any, schema: Mapping[str, Any]) -> str:
 
 
 def validator(schema: Any, registry: Registry[Any] = REGISTRY) -> Validator:
-    """Returns what checks values, `format` as well. `registry`: the documents that it may refer to beside itself."""
+    """Returns a validator that also checks `format`. `registry` holds the documents that the schema may refer to."""
     kind = _kind_of(schema)
     return kind(schema, registry=registry, format_checker=_formats(kind))
 
@@ -94,7 +103,7 @@ def _validator(schema: bytes) -> Validator:
 
 @lru_cache(maxsize=16)
 def _formats(kind: type[Validator]) -> FormatChecker:
-    """Those of the schema's draft, and of the newest one what its draft does not know."""
+    """Returns the formats of the schema's draft, and the formats of the newest draft that the older one lacks."""
     checker = FormatChecker()
     checker.checkers = {**Draft202012Validator.FORMAT_CHECKER.checkers, **kind.FORMAT_CHECKER.checkers}
     return checker
@@ -121,7 +130,7 @@ def _said(error: ValidationError) -> str:
 
 
 def _parts(schema: Any, kind: type[Validator]) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Yields each schema within it that is an object, with what resolves its references. Raises Unresolvable."""
+    """Yields each subschema that is an object, with a resolver for its references. Raises Unresolvable."""
     specification = specification_with(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA["id"])
     resource = specification.create_resource(schema)
     registry = REGISTRY.with_resource(resource.id() or "", resource)
@@ -135,7 +144,7 @@ def _parts(schema: Any, kind: type[Validator]) -> Iterator[tuple[dict[str, Any],
 
 
 def _check_parts(schema: Any, kind: type[Validator]) -> None:
-    """Raises UsageError for a pattern that cannot be compiled, and RecursionError for a reference that has no end."""
+    """Raises UsageError for a pattern that cannot be compiled, and RecursionError for an endless reference."""
     leads_to: dict[int, list[int]] = {}
     for part, resolver in _parts(schema, kind):
         for pattern in [part.get("pattern"), *_keys(part.get("patternProperties"))]:
@@ -164,7 +173,7 @@ def _check_pattern(pattern: Any) -> None:
 
 
 def _has_circle(leads_to: dict[int, list[int]]) -> bool:
-    """Whether a way through references, without going into the value, leads back to where it began."""
+    """True if references lead back to their start without descending into the value."""
     open_parts: set[int] = set()
     done: set[int] = set()
     for start in leads_to:

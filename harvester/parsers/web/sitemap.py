@@ -1,7 +1,7 @@
-"""Sitemaps (sitemaps.org): lists of pages and of further sitemaps, as XML or text, gzipped or not. Pure functions.
+"""Parses sitemaps (sitemaps.org): lists of pages and further sitemaps, as XML or text, gzipped or not. Pure functions.
 
-Nothing in them is trusted: entities are not expanded without bound, nothing is fetched, and what is unpacked, read and
-listed is bounded.
+The content is not trusted: entities have a limited expansion, nothing is fetched, and the sizes of the unpacked, read
+and listed data are limited.
 """
 
 import re
@@ -21,15 +21,15 @@ from harvester.parsers.web.references import with_references
 from harvester.parsers.web.values import is_address, without_spaces
 
 MOST_ENTRIES = 50_000
-"""Of a sitemap; the protocol allows no more."""
+"""Maximum number of entries of a sitemap. The protocol has the same limit."""
 MOST_PARTS = 10_000
-"""Elements of an entry, with those before it; a page has no more than 1,000 pictures."""
+"""Maximum number of elements of an entry, including elements before it. A page has at most 1,000 pictures."""
 MOST_SHOWN = 200
-"""Characters of what is no address."""
+"""Maximum number of characters that are kept of a text that is not an address."""
 MOST_UNREAD = 1_000
-"""Of these, as many are told."""
+"""Maximum number of such texts."""
 MOST_WRAPPERS = 3
-"""Elements around a list; some sites write one into a page of theirs."""
+"""Maximum number of elements around a list. Some sites put one inside a page."""
 
 _LISTED = {"urlset": "url", "sitemapindex": "sitemap"}
 _lines = re.compile(rb"(?:^|[\r\n])(?:[^\S\r\n]|\xef\xbb\xbf)*(https?://[^\r\n]*)", re.IGNORECASE).finditer
@@ -38,32 +38,32 @@ _is_empty = re.compile(rb"<(?:[\w.-]+:)?(?:urlset|sitemapindex)\b[^<>]*/>\s*\Z",
 
 
 class SitemapEntry(NamedTuple):
-    """A line of a sitemap."""
+    """An entry of a sitemap."""
 
     url: str
     lastmod: datetime | None = None
-    """When the page changed last, as the site says; UTC."""
+    """Time of the page's last change, as the site states it; in UTC."""
     is_sitemap: bool = False
-    """Whether it is another sitemap."""
+    """True if the entry is another sitemap."""
     problem: str = ""
-    """Why there is no such date though the site says one."""
+    """Reason why the date is missing although the site states one."""
 
 
 class Sitemap(NamedTuple):
-    """What a sitemap lists, in its order."""
+    """The entries of a sitemap, in their order."""
 
     entries: list[SitemapEntry]
-    """Each further sitemap once."""
+    """The list holds each further sitemap once."""
     unread: tuple[str, ...] = ()
-    """What stands where an address should, and is none."""
+    """Texts in place of addresses that are not addresses."""
     cut: str = ""
-    """Why these are not all entries; empty when they are."""
+    """Reason why entries are missing; empty if the list is complete."""
 
 
 def parse_sitemap(body: bytes) -> Sitemap:
-    """Reads a sitemap of any form. Raises ParseError when it is none.
+    """Reads a sitemap in any form. Raises ParseError when the body is not a sitemap.
 
-    Of one that is cut, what stands at the cut is left out: half an address leads to another page.
+    The entry at the end of a truncated sitemap is left out, since half an address leads to another page.
     """
     unpacked, cut = unpack(body)
     text = as_utf8(unpacked, prefers_utf8=True).lstrip()
@@ -103,7 +103,7 @@ def _of_text(body: bytes, cut: str) -> Iterator[SitemapEntry | _Cut]:
 
 def _of_xml(body: bytes, cut: str) -> Iterator[SitemapEntry | _Cut]:
     end = None
-    for end in _closings(body):  # noqa: B007  the last one
+    for end in _closings(body):  # noqa: B007  finds the last one
         pass
     if not (end and end[1]) and not _is_empty(body):
         yield _Cut(cut or CUT)
@@ -151,13 +151,13 @@ def _of_xml(body: bytes, cut: str) -> Iterator[SitemapEntry | _Cut]:
 
 
 def _entries(element: Any, is_sitemap: bool) -> Iterator[SitemapEntry]:
-    """Its addresses, each with its date; also those of elements that were never closed."""
+    """Yields the addresses in an element, each with its date. It also handles elements that were never closed."""
     space, name = _name(element)
     addresses: list[str] = []
     dates: dict[int, str] = {}
     for child in element:
         own, tag = _name(child)
-        if tag in ("loc", "lastmod") and own in (space, ""):  # another namespace's is the address of a picture
+        if tag in ("loc", "lastmod") and own in (space, ""):  # others are addresses of pictures
             text = (child.text or "").strip()
             if tag == "loc":
                 addresses.append(text or child.get("url") or "")
@@ -175,15 +175,18 @@ def _address(text: str) -> str:
 
 
 def _forget(element: Any) -> None:
-    """So that memory does not grow with the list."""
+    """Clears an element, so that memory does not grow with the list."""
     element.clear()
     parent = element.getparent()
     while parent is not None and _name(parent)[1] in _LISTED and element.getprevious() is not None:
-        del parent[0]  # but not within an element that was never closed: its own address may stand there
+        del parent[0]  # stops inside an element that was never closed, which may hold its own address
 
 
 def _name(element: Any) -> tuple[str, str]:
-    """Its namespace, or the prefix of one that is not declared, and its name. Many sites leave that out, or err."""
+    """Returns namespace (or undeclared prefix) and name of an element.
+
+    Many sites omit the namespace or get it wrong.
+    """
     if not isinstance(element.tag, str):
         return "", ""
     space, _, name = element.tag.rpartition("}" if "}" in element.tag else ":")

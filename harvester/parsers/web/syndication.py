@@ -1,4 +1,4 @@
-"""RSS and Atom, read by feedparser. Pure: nothing is fetched, and HTML in contents stays as it came."""
+"""Parses RSS and Atom with feedparser. Pure: nothing is fetched, and HTML in contents stays unchanged."""
 
 import re
 from collections.abc import Collection
@@ -19,7 +19,7 @@ from harvester.recheck.hints import Hints
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _PERIODS_S = {"hourly": 3_600, "daily": 86_400, "weekly": 604_800, "monthly": 2_592_000, "yearly": 31_536_000}
 _HEADERS = {"content-type": "application/xml; charset=utf-8"}
-"""Without an address: feedparser would make addresses of ids that are none."""
+"""Headers without an address. With one, feedparser would turn ids that are not addresses into addresses."""
 _skipped = re.compile(rb"<skip(?:Hours|Days)\b.{0,5000}?</skip(?:Hours|Days)>", re.DOTALL | re.IGNORECASE).findall
 _hours = re.compile(rb"<hour>\s*(\d{1,2})\s*</hour>", re.IGNORECASE).findall
 _days = re.compile(rb"<day>\s*(\w+)\s*</day>", re.IGNORECASE).findall
@@ -30,22 +30,25 @@ _entry_ends = re.compile(rb"</(?:[\w.-]+:)?(?:item|entry)\s*>", re.IGNORECASE).f
 
 
 class Syndicated(NamedTuple):
-    """What a feed of RSS or Atom holds."""
+    """The content of an RSS or Atom feed."""
 
     about: Given
-    """What it says of itself."""
+    """Fields of the feed itself."""
     entries: list[Given]
     hints: Hints
     next: str
-    """Address of the page with older entries (RFC 5005); empty: there is none."""
+    """Address of the page with older entries (RFC 5005); empty on the last page."""
     repeated: list[str]
-    """Ids that tell nothing apart: see `with_ids`."""
+    """Digests of ambiguous ids, see `with_ids`."""
     cut: str
-    """Why these are not all entries; empty when they are."""
+    """Reason why entries are missing; empty if the list is complete."""
 
 
 def parse_syndication(body: bytes, url: str, content_type: str, seen: Provenance, known: Collection[str]) -> Syndicated:
-    """Reads a feed. Raises ParseError when it is none. Addresses in it are relative to where it lay, `seen.url`."""
+    """Reads a feed. Raises ParseError when the body is not a feed.
+
+    Addresses in the feed are relative to `seen.url`, the address it was fetched from.
+    """
     text, cut = _whole_entries(as_utf8(body, content_type, prefers_utf8=True))
     read = _parsed(text)
     version = str(read.get("version") or "")
@@ -66,12 +69,12 @@ def parse_syndication(body: bytes, url: str, content_type: str, seen: Provenance
 
 
 def _whole_entries(text: bytes) -> tuple[bytes, str]:
-    """Of a feed without its end, leaves out the entry that has none either: half an address leads elsewhere."""
+    """Leaves out the last entry if it is truncated, since half an address leads elsewhere."""
     root = _root(text)
     if root is None or root[1] or _root_ends(text):
         return text, ""
     end = None
-    for end in _entry_ends(text):  # noqa: B007  the last one
+    for end in _entry_ends(text):  # noqa: B007  finds the last one
         pass
     if end is None:
         start = _entry_starts(text)
@@ -80,9 +83,9 @@ def _whole_entries(text: bytes) -> tuple[bytes, str]:
 
 
 def _parsed(text: bytes) -> Any:
-    """Raises ParseError for what feedparser fails at."""
+    """Parses a feed. Raises ParseError when feedparser fails."""
     try:
-        # A stream: what is neither a stream nor text feedparser may take for the name of a file.
+        # Passed as a stream, since feedparser may take other bytes for the name of a file.
         return feedparser.parse(
             BytesIO(with_references(text)), response_headers=_HEADERS, resolve_relative_uris=False, sanitize_html=False
         )
@@ -104,19 +107,22 @@ def _entry(entry: Any, url: str, seen: Provenance, is_atom: bool) -> Given:
         "language": line((entry.get("content") or [{}])[0].get("language") or entry.get("language")),
         "enclosures": tuple(enclosures(seen.url, entry.get("enclosures", ()), "href", "type", "length")),
     }
-    # It must be asked whether a date is there, or another one stands in for it.
+    # feedparser substitutes one date for another, so membership is checked before access.
     dates = {f"{name}_at": entry[name] for name in ("published", "updated") if name in entry}
     return with_dates(given, seen.fetched_at, **{"published_at": None, "updated_at": None, **dates})
 
 
 def _title(of: Any, is_atom: bool) -> str | None:
-    """Atom says whether a title is HTML; RSS leaves that open, and many write HTML."""
+    """Returns the title. Atom states whether a title is HTML; RSS does not, and many feeds write HTML."""
     is_text = (of.get("title_detail") or {}).get("type") == "text/plain"
     return line(of.get("title"), ("none" if is_text else "all") if is_atom else "meant")
 
 
 def _page_url(entry: Any, base: str) -> str | None:
-    """The address of its page. feedparser takes a guid for one; it is only one if it is an address as it stands."""
+    """Returns the address of the entry's page.
+
+    feedparser takes a guid for the address; this function accepts it only if it is an absolute address.
+    """
     links = [link["href"] for link in entry.get("links", ()) if link.get("rel") == "alternate" and link.get("href")]
     if entry.get("link") in links:
         return joined(base, entry["link"])

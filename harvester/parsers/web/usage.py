@@ -1,8 +1,8 @@
-"""What sites say of training and text mining, in the dialects in which they say it. Pure functions.
+"""Parses what sites state about training and text mining, in all known dialects. Pure functions.
 
 AIPREF (Content-Usage), Cloudflare's Content-Signal, TDMRep (tdmrep.json, headers, meta elements), ai.txt, `noai` in
-X-Robots-Tag and meta elements, and robots.txt groups of those who collect training data. Any refusal wins, except
-that of TDMRep only the word nearest to the page counts: its meta element, else its header, else tdmrep.json.
+X-Robots-Tag and meta elements, and robots.txt groups of robots that collect training data. Any refusal wins. In TDMRep,
+however, only the statement nearest to the page counts: the meta element, else the header, else tdmrep.json.
 """
 
 import re
@@ -17,12 +17,12 @@ from harvester.parsers.json_text import read_json
 from harvester.parsers.web.robots import AI_TOKENS, MOST_BYTES, PathRule, Robots, RobotsRules, parse_robots, path_of
 
 MOST_HEAD = 64 * 1024
-"""Bytes of a page in which meta elements are looked for, unless its head ends before."""
+"""Maximum number of bytes of a page that are searched for meta elements. The search ends earlier if the head ends."""
 MOST_LENGTH = 200
-"""Characters of a signal."""
+"""Maximum number of characters of a signal."""
 MOST_SIGNALS = 20
 FILE, HEADER, META = 1, 2, 3
-"""Where TDMRep says it; the highest counts."""
+"""Places of a TDMRep statement. The highest counts."""
 
 _AI_TXT_TOKEN = "spawning-ai"
 _NO_AI = frozenset({"noai", "noimageai"})
@@ -34,16 +34,16 @@ _attribute = re.compile(r"""([a-z:-]{1,40})\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'
 
 
 class Signal(NamedTuple):
-    """One word of a site."""
+    """A statement of a site about the use of pages."""
 
     text: str
-    """Where it stands, and as it was found."""
+    """The place of the statement, and its text as found."""
     training: bool | None = None
-    """Whether it allows training; None: it does not speak of that."""
+    """True if it allows training, False if it refuses it; None if it does not mention training."""
     mining: bool | None = None
-    """Whether it allows text mining."""
+    """True if it allows text mining, False if it refuses it; None if it does not mention text mining."""
     tdm: int = 0
-    """FILE, HEADER or META of TDMRep; else 0."""
+    """FILE, HEADER or META for TDMRep; else 0."""
 
 
 class TdmRule(NamedTuple):
@@ -54,7 +54,7 @@ class TdmRule(NamedTuple):
 
 
 def usage_of(signals: Iterable[Signal]) -> Usage | None:
-    """What the signals come to; None when there are none."""
+    """Combines signals into a result; None without any signal."""
     found = list(signals)
     if not found:
         return None
@@ -69,12 +69,12 @@ def usage_of(signals: Iterable[Signal]) -> Usage | None:
 
 
 def refuses(usage: Usage | None) -> bool:
-    """Whether anything is refused."""
+    """True if training or mining is refused."""
     return usage is not None and "refused" in (usage.training, usage.mining)
 
 
 class SiteFiles:
-    """What robots.txt, tdmrep.json and ai.txt of one origin say. None: there is no such file."""
+    """The statements of a site's robots.txt, tdmrep.json and ai.txt. None stands for a missing file."""
 
     def __init__(self, robots: Robots | None, tdmrep: bytes | None, ai_txt: bytes | None, token: str) -> None:
         self._robots = robots
@@ -89,7 +89,7 @@ class SiteFiles:
         )
 
     def signals(self, url: str) -> list[Signal]:
-        """What they say of a page."""
+        """Returns the statements about a page."""
         path = path_of(url)
         found = [*self._of_robots(path), *self._of_collectors(path)]
         if rule := self._ai.of(path):
@@ -98,7 +98,7 @@ class SiteFiles:
         return found
 
     def _of_robots(self, path: str) -> Iterator[Signal]:
-        """Our own group counts when it speaks of this, else that of all others."""
+        """Yields the signals of our own group in robots.txt; if it has no signals, the ones for all robots."""
         if self._robots is None:
             return
         groups = [self._robots.to(self._token), self._robots.groups.get("*")]
@@ -124,17 +124,17 @@ class SiteFiles:
 
 
 def content_usage(value: str, text: str) -> Signal:
-    """AIPREF: a dictionary of labels, `train-ai=n, search=y`."""
+    """Parses AIPREF, a dictionary of labels: `train-ai=n, search=y`."""
     return Signal(text, training={"y": True, "n": False}.get(_pairs(value).get("train-ai", "")))
 
 
 def content_signal(value: str, text: str) -> Signal:
-    """Cloudflare: `search=yes, ai-input=no, ai-train=no`."""
+    """Parses Cloudflare's signal: `search=yes, ai-input=no, ai-train=no`."""
     return Signal(text, training={"yes": True, "no": False}.get(_pairs(value).get("ai-train", "")))
 
 
 def tdm(reservation: str, policy: str, where: int, text: str) -> Signal | None:
-    """TDMRep: text and data mining, of which training is a part, is reserved (1) or not (0)."""
+    """Parses TDMRep: text and data mining, which includes training, is reserved (1) or not (0)."""
     if reservation.strip() not in ("0", "1"):
         return None
     free = reservation.strip() == "0"
@@ -143,7 +143,7 @@ def tdm(reservation: str, policy: str, where: int, text: str) -> Signal | None:
 
 
 def parse_tdmrep(body: bytes) -> list[TdmRule]:
-    """/.well-known/tdmrep.json, as far as it makes sense. The first entry that matches counts."""
+    """Parses /.well-known/tdmrep.json, skipping meaningless entries. The first matching entry counts."""
     try:
         entries = read_json(body[: MOST_BYTES + 1])
     except ParseError:
@@ -160,7 +160,10 @@ def parse_tdmrep(body: bytes) -> list[TdmRule]:
 
 
 def header_signals(headers: Mapping[str, str], token: str) -> Iterator[Signal]:
-    """Of an answer's headers; names in lower case, several of a name joined by commas, X-Robots-Tag by newlines."""
+    """Yields the signals in a response's headers.
+
+    Names are in lower case; several headers of a name are joined by commas, X-Robots-Tag by newlines.
+    """
     if value := headers.get("content-usage"):
         yield content_usage(value, f"Content-Usage: {value}")
     if value := headers.get("x-robots-tag"):
@@ -171,7 +174,7 @@ def header_signals(headers: Mapping[str, str], token: str) -> Iterator[Signal]:
 
 
 def html_signals(body: bytes, token: str) -> Iterator[Signal]:
-    """Of a page's meta elements."""
+    """Yields the signals in a page's meta elements."""
     if certain_encoding(body):
         body = as_utf8(body[: 4 * MOST_HEAD])
     head = body[: _end_of_head(body)].lower()
@@ -196,9 +199,9 @@ def _end_of_head(body: bytes) -> int:
 
 
 def _no_ai(value: str, where: str, token: str) -> Iterator[Signal]:
-    """`noai`, for all robots, for us (`harvester: noai`) or for those who collect training data.
+    """Yields a refusal for `noai`, if it addresses all robots, us (`harvester: noai`) or collectors of training data.
 
-    What is said to a robot holds up to the next robot's name: `otherbot: noindex, max-snippet:-1, harvester: noai`.
+    A robot's name holds up to the next robot's name: `otherbot: noindex, max-snippet:-1, harvester: noai`.
     """
     concerned = True
     whom = {token.lower(), *map(str.lower, AI_TOKENS), "*"}
@@ -211,7 +214,10 @@ def _no_ai(value: str, where: str, token: str) -> Iterator[Signal]:
 
 
 def _addressed(part: str) -> tuple[str, str]:
-    """A robot's name and what it is told. No name: a directive, whose value may have a colon before it and in it."""
+    """Returns a robot's name and its directive.
+
+    The name is empty for a plain directive, whose value may contain colons.
+    """
     name, colon, said = part.partition(":")
     if not colon or not _is_robot(name.rstrip()) or _has_value(name):
         return "", part
@@ -219,7 +225,7 @@ def _addressed(part: str) -> tuple[str, str]:
 
 
 def _pairs(value: str) -> dict[str, str]:
-    """Of `a=1;x, b=2`; the last of a name counts."""
+    """Parses `a=1;x, b=2`. If a name repeats, the last value counts."""
     pairs = (part.partition(";")[0].partition("=") for part in value.split(","))
     return {name.strip().lower(): said.strip().lower() for name, _, said in pairs}
 

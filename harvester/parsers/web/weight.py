@@ -1,4 +1,4 @@
-"""How much work a body is to whoever parses it as spiders do. Pure functions, for a process that has bounds."""
+"""Estimates the work that parsing a body causes in a spider. Pure functions, for a bounded process."""
 
 import json
 from contextlib import suppress
@@ -7,16 +7,16 @@ from lxml import etree
 
 _XML = b"<?xml"
 _BLANKS = b"\xef\xbb\xbf \t\r\n\0"
-"""Before what a body begins with."""
+"""Bytes before the first significant byte of a body."""
 
 
 def may_be_json(body: bytes) -> bool:
-    """Tells whether a body begins as JSON does."""
+    """Tells whether a body begins like JSON."""
     return body[:200].lstrip(_BLANKS)[:1] in (b"{", b"[")
 
 
 def count_elements(body: bytes, encoding: str) -> int:
-    """Parses a body as Scrapy's responses do, and returns the number of its elements; 0 when it is JSON, or text."""
+    """Parses a body as Scrapy's responses do. Returns the number of elements; 0 for JSON or text."""
     start = body.lstrip(_BLANKS)[:5]
     if start.startswith(b"<"):
         kind = etree.XMLParser if start == _XML else etree.HTMLParser
