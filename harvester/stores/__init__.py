@@ -1,1 +1,1 @@
-"""Where things are kept: MongoDB, Redis, folders and buckets, and the private servers for those who configure none."""
+"""Storage: MongoDB, Redis, folders and buckets, and private servers for projects without configured ones."""

@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open, and how many connections to sites follow from that."""
+"""Limits the number of open files and sockets of this process, and thereby the number of connections to sites."""
 
 import contextlib
 import logging
@@ -7,22 +7,22 @@ import psutil
 
 try:
     import resource
-except ImportError:  # Windows, which has no such limit
+except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
 ENOUGH = 65_536
-"""More is not asked for: where there is no limit, the number would be no number."""
+"""Maximum limit to request. An unlimited value would not be a number."""
 RESERVE = 24
-"""Files that the process opens beside connections to sites: of its servers, staging, look-ups of names."""
+"""Number of files that the process opens beside connections to sites: for its servers, staging, DNS look-ups."""
 LEAST = 2
 SMALL = 1024
-"""With fewer files, MongoDB gets few connections."""
+"""With fewer files than this, MongoDB gets few connections."""
 
 
 def allowed() -> int:
-    """The limit of now."""
+    """Returns the current limit of open files."""
     if resource is None:
         return ENOUGH
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -30,7 +30,7 @@ def allowed() -> int:
 
 
 def raise_limit() -> None:
-    """As far as this user may."""
+    """Raises the limit of open files as far as this user may."""
     if resource is None or allowed() >= ENOUGH:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -40,7 +40,7 @@ def raise_limit() -> None:
 
 
 def connections(wanted: int) -> int:
-    """How many connections to sites there may be at a time: as many as wanted, or as many as files are left for."""
+    """Returns the maximum number of simultaneous connections to sites: `wanted`, or fewer if too few files are left."""
     if resource is None:
         return wanted
     room = max(LEAST, allowed() - psutil.Process().num_fds() - RESERVE)

@@ -1,4 +1,4 @@
-"""Writes the stored records of one kind into a file of any size, or into PostgreSQL; who follows whom, into a file."""
+"""Exports the stored records of a type to a file of any size, or to PostgreSQL; and the follow graph to a file."""
 
 import os
 import re
@@ -48,11 +48,11 @@ _FORMS = {
     ".jsonl.zst": (Format.JSONL, True),
     ".csv.zst": (Format.CSV, True),
 }
-"""How a file's name ends -> how it is written, and whether it is compressed."""
+"""Suffix of a file -> format, and True if the file is compressed."""
 _OPERATORS = {"=": "$eq", "!=": "$ne", "<": "$lt", "<=": "$lte", ">": "$gt", ">=": "$gte"}
 _condition = re.compile(r"([A-Za-z_][\w.]*)\s*(!=|<=|>=|=|<|>)(.*)", re.DOTALL).fullmatch
 _OF_NODE = {"handle": "string", "display_name": "string", "followers_count": "long"}
-"""Field of a profile -> its type in GraphML."""
+"""Fields of a profile, with their types in GraphML."""
 _NODES: list[Document] = [
     {"$project": {"_id": 0, "did": ["$did", "$subject_did"]}},
     {"$unwind": "$did"},
@@ -61,7 +61,7 @@ _NODES: list[Document] = [
     {"$sort": {"_id": 1}},
     {"$lookup": {"from": "profiles", "localField": "_id", "foreignField": "_id", "as": "profile"}},
 ]
-"""All accounts, also those that are only followed; `profile` is empty then."""
+"""Selects all accounts, including accounts that are only followed, whose `profile` is empty."""
 _HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
     + "".join(f'<key id="{name}" for="node" attr.name="{name}" attr.type="{of}"/>\n' for name, of in _OF_NODE.items())
@@ -71,7 +71,7 @@ _EDGES = [Column("source", str), Column("target", str)]
 
 
 def kind_named(name: str, database: Database[Document]) -> type[Record]:
-    """The record type of that kind or collection. Raises UsageError, PyMongoError."""
+    """Returns the record type with this kind or collection. Raises UsageError, PyMongoError."""
     know_collections(database.list_collection_names())
     for kind in RECORDS.values():
         if name in (kind.KIND, kind.COLLECTION):
@@ -81,7 +81,10 @@ def kind_named(name: str, database: Database[Document]) -> type[Record]:
 
 
 def query_of(kind: type[Record], conditions: Iterable[str], since: datetime | None) -> Document:
-    """Of all records that meet all conditions and were observed since then. Raises UsageError for one that is none."""
+    """Returns a query for the records that meet all conditions and were observed at or after `since`.
+
+    Raises UsageError for an invalid condition.
+    """
     parts = [_read(kind, condition) for condition in conditions]
     if since:
         parts.append({"provenance.fetched_at": {"$gte": since}})
@@ -94,7 +97,7 @@ def query_of(kind: type[Record], conditions: Iterable[str], since: datetime | No
 
 
 def _read(kind: type[Record], condition: str) -> Document:
-    """`field=value`, likewise with != < <= > >=; or what MongoDB takes, as JSON."""
+    """Parses `field=value`, or the same with != < <= > >=; or a MongoDB query as JSON."""
     if condition.lstrip().startswith("{"):
         try:
             return dict(json_util.loads(condition))
@@ -112,24 +115,24 @@ def _read(kind: type[Record], condition: str) -> Document:
 
 
 def _kind_within(kind: type[Record], name: str) -> type:
-    """Of a value within a field, as of `installments.number`; str where its type is not known."""
+    """Returns the type of a value within a field, such as `installments.number`; str if the type is unknown."""
     hint: Any = kind
     for part in name.split("."):
         if get_origin(hint) is dict:
             hint = get_args(hint)[1]
-        elif part.isdecimal():  # a place in a list
+        elif part.isdecimal():  # a position in a list
             continue
         elif isinstance(hint, type) and issubclass(hint, Struct):
             hint = get_type_hints(hint).get(part, str)
         else:
             return str
-        if get_origin(hint) in (tuple, Union, UnionType):  # MongoDB looks into lists by itself
+        if get_origin(hint) in (tuple, Union, UnionType):  # MongoDB searches lists by itself
             hint = next(each for each in get_args(hint) if each is not NoneType)
     return column_kind(hint)
 
 
 def _likely(text: str) -> type:
-    """Of a value for a field of which no type is known."""
+    """Guesses the type of a value for a field without a known type."""
     for kind in (int, float):
         try:
             kind(text)
@@ -156,7 +159,7 @@ _CALLED = {int: "whole number", float: "number", Decimal: "number", bool: "true 
 
 
 def point_in_time(text: str) -> datetime:
-    """In UTC unless it says otherwise. Raises ValueError."""
+    """Parses a time, in UTC if it has no zone. Raises ValueError."""
     at = datetime.fromisoformat(text)
     try:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
@@ -167,12 +170,18 @@ def point_in_time(text: str) -> datetime:
 def export_records(
     database: Database[Document], kind: type[Record], query: Document, path: Path, csv_options: CsvOptions = PLAIN_CSV
 ) -> int:
-    """Writes them in the order of their keys; how many. Raises UsageError, StorageError, PyMongoError."""
+    """Writes the records in the order of their keys. Returns their number.
+
+    Raises UsageError, StorageError, PyMongoError.
+    """
     return _write(path, _columns(database, kind, query), _records(database, kind, query), csv_options)
 
 
 def export_to_postgres(database: Database[Document], kind: type[Record], query: Document, postgres: "Postgres") -> int:
-    """The same into the table of the collection. Raises ServiceError, too."""
+    """Writes the records to the table of their collection. Returns their number.
+
+    Raises the exceptions of `export_records`, and ServiceError.
+    """
     from harvester.stores.postgres import CODEC, PostgresTable, version_of
 
     columns = _columns(database, kind, query)
@@ -195,7 +204,7 @@ def _records(database: Database[Document], kind: type[Record], query: Document) 
 
 
 def export_graph(database: Database[Document], path: Path, csv_options: CsvOptions = PLAIN_CSV) -> int:
-    """Who follows whom, as GraphML or as a table of edges; how many edges."""
+    """Writes the follow graph, as GraphML or as a table of edges. Returns the number of edges."""
     edges = database["follows"].find({}, {"did": 1, "subject_did": 1}, sort=[("_id", 1)], batch_size=CHUNK)
     if path.suffix != ".graphml":
         rows = ({"source": row["did"], "target": row["subject_did"]} for row in edges)

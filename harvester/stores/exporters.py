@@ -1,4 +1,4 @@
-"""How items become files: the exporters behind `-o` and FEEDS for JSON, XML, CSV and Parquet."""
+"""The exporters behind `-o` and FEEDS, which write items to JSON, XML, CSV and Parquet files."""
 
 import codecs
 import csv
@@ -34,12 +34,12 @@ from harvester.stores.tables import (
 
 _NUMBERS = {int, float}
 MOST_BITS = 63
-"""Of whole numbers in Parquet; larger ones are text."""
+"""Maximum number of bits of whole numbers in Parquet. Larger numbers are written as text."""
 _not_in_xml_name = re.compile(r"[^\w.-]").sub
 
 
 def _plain(value: Any) -> Any:
-    """What stands in a feed for a value that msgspec does not know."""
+    """Returns a value that a feed can hold, for a value that msgspec does not know."""
     if ItemAdapter.is_item(value):
         return ItemAdapter(value).asdict()
     try:
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class _FiniteValues(BaseItemExporter):
-    """Writes numbers that are not finite as missing values, as every other export does."""
+    """Writes numbers that are not finite as missing values, as all other exports do."""
 
     def serialize_field(self, field: Any, name: str, value: Any) -> Any:
         value = super().serialize_field(field, name, value)
@@ -60,7 +60,7 @@ class _FiniteValues(BaseItemExporter):
 
 
 class _JsonValues(_FiniteValues):
-    """Writes what JSON lacks (bytes, spans of time) as it is staged."""
+    """Writes values that JSON lacks (bytes, time spans) in their staged form."""
 
     def get_serialized_fields(self, *given: Any, **wishes: Any) -> Iterable[tuple[str, Any]]:
         row = dict(super().get_serialized_fields(*given, **wishes))
@@ -69,7 +69,7 @@ class _JsonValues(_FiniteValues):
 
 
 class JsonLinesFeed(_JsonValues, JsonLinesItemExporter):
-    """Writes one object a line."""
+    """Writes an object per line."""
 
 
 class JsonFeed(_JsonValues, JsonItemExporter):
@@ -88,29 +88,29 @@ class XmlFeed(_FiniteValues, XmlItemExporter):
 
 
 def _xml_name(name: str) -> str:
-    """The name of an element: `No. of units` becomes `No._of_units`."""
+    """Returns a valid name of an element: `No. of units` becomes `No._of_units`."""
     found = _not_in_xml_name("_", name)
     return found if found[:1].isalpha() or found.startswith("_") else f"_{found}"
 
 
 class TableFeed(_FiniteValues):
-    """A feed whose columns are known when the last item is: until then its rows are in a temporary file.
+    """A feed whose columns are known only after the last item. Until then a temporary file holds the rows.
 
-    A record has the columns of its type, another item those of its fields. Columns that FEED_EXPORT_FIELDS or the
-    class of an item names are there without a value, too.
+    A record has the columns of the record type, another item has a column for each field. Columns named by
+    FEED_EXPORT_FIELDS or by the class of an item are written even if they have no values.
     """
 
     FORM: ClassVar[Format]
 
     def __init__(self, file: IO[bytes], **options: Any) -> None:
-        """Raises TypeError, ValueError and LookupError for options that cannot be."""
+        """Raises TypeError, ValueError and LookupError for invalid options."""
         super().__init__(dont_fail=True, **options)
         self._options = self._csv_options()
         self._file = file
         self._rows: IO[bytes]
         self._kinds: set[type[Record]] = set()
         self._columns: dict[str, type | None] = {}
-        """Name -> kind; None: there was no value yet."""
+        """Columns by name, with their kind; None as long as a column has no value."""
         chosen = self.fields_to_export or ()
         self._add_columns(chosen.values() if isinstance(chosen, Mapping) else chosen)
 
@@ -168,7 +168,7 @@ class TableFeed(_FiniteValues):
             self._columns[name] = float if {known, kind} == _NUMBERS else object
 
     def _read(self, times: list[str]) -> Iterator[dict[str, Any]]:
-        """The rows, with their points in time."""
+        """Yields the rows, with times converted to datetimes."""
         for line in self._rows:
             row: dict[str, Any] = msgspec.json.decode(line)
             for column in times:
@@ -183,20 +183,20 @@ class TableFeed(_FiniteValues):
 
 def _kind_of(value: Any) -> type:
     if isinstance(value, Decimal) or (isinstance(value, int) and value.bit_length() > MOST_BITS):
-        return object  # of any length
+        return object  # has no fixed size
     return column_kind(type(value))
 
 
 class CsvFeed(TableFeed):
     """Writes comma-separated values with a header, and takes the arguments of Scrapy's CsvItemExporter.
 
-    `escape_formulas` is its own: see CsvOptions. Values of items that are no records are written as Scrapy writes
-    them; of records lists are JSON unless `join_multivalued` is given.
+    It adds the argument `escape_formulas`, see CsvOptions. Values of items that are not records are written as Scrapy
+    writes them. In records, lists are JSON unless `join_multivalued` is given.
     """
 
     FORM = Format.CSV
     _is_of_record = False
-    """Whether the item that is being exported is a record."""
+    """True if the item that is being exported is a record."""
     _has_records = False
 
     def _csv_options(self) -> CsvOptions:
@@ -208,7 +208,7 @@ class CsvFeed(TableFeed):
         super().export_item(item)
 
     def finish_exporting(self) -> None:
-        if not self._rows.tell():  # as in Scrapy, whose header comes with the first item
+        if not self._rows.tell():  # as in Scrapy, which writes the header with the first item
             self._rows.close()
             return
         if not self._has_records:
@@ -223,7 +223,10 @@ class CsvFeed(TableFeed):
         return value if self._is_of_record else self._as_scrapy(value)
 
     def _as_scrapy(self, value: Any) -> Any:
-        """What Scrapy's exporter writes: bytes as text, and of what is no number what `str` returns."""
+        """Returns the value that Scrapy's exporter writes:
+
+        bytes as text, and any value that is not a number as `str`.
+        """
         if isinstance(value, bytes):
             return value.decode(self._options.encoding, "replace")
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -231,7 +234,7 @@ class CsvFeed(TableFeed):
 
 
 def _read_csv_options(given: Mapping[str, Any]) -> CsvOptions:
-    """Raises LookupError for an unknown encoding, TypeError and ValueError for what `csv.writer` does not take."""
+    """Raises LookupError for an unknown encoding, TypeError and ValueError for invalid arguments of `csv.writer`."""
     dialect = dict(given)
     dialect.pop("join_multivalued", None)
     options = CsvOptions(
@@ -251,6 +254,6 @@ def _read_csv_options(given: Mapping[str, Any]) -> CsvOptions:
 
 
 class ParquetFeed(TableFeed):
-    """Writes Parquet. It needs pyarrow."""
+    """Writes Parquet. Requires pyarrow."""
 
     FORM = Format.PARQUET

@@ -1,4 +1,4 @@
-"""What Scrapy's `-o` and FEEDS write: the records that were stored, one by one, and the items that are none."""
+"""Writes Scrapy's `-o` and FEEDS: the stored records, one by one, and items that are not records."""
 
 import codecs
 import logging
@@ -29,11 +29,14 @@ from harvester.stores.tables import check_pyarrow
 logger = logging.getLogger(__name__)
 
 _TABLES = {"csv", "parquet"}
-"""Formats of files that have one header, or one end."""
+"""Formats whose files have a header at the start, or a fixed end."""
 
 
 class FeedSaver(Protocol):
-    """What feeds need of frontier.saved_feeds, which is above this room."""
+    """The methods of frontier.saved_feeds that feeds need.
+
+    This interface exists since frontier is above this package.
+    """
 
     @property
     def begin(self) -> Callable[[Path], None]: ...
@@ -44,13 +47,13 @@ class FeedSaver(Protocol):
 
 
 class RecordFeeds(FeedExporter):
-    """Scrapy's feed exports. A feed that cannot be written ends the run; what is in MongoDB is not touched by it."""
+    """Scrapy's feed exports. A feed that cannot be written ends the run, but does not affect the data in MongoDB."""
 
     saved: FeedSaver | None = None
-    """What earlier runs of the same crawl gave. The scheduler sets it before the spider is opened."""
+    """The saved items from earlier runs of the same crawl. The scheduler sets it before the spider opens."""
 
     def __init__(self, crawler: Crawler) -> None:
-        """Raises UsageError when a feed is asked for that cannot be written."""
+        """Raises UsageError when a requested feed cannot be written."""
         try:
             super().__init__(crawler)
         except NotConfigured:
@@ -62,7 +65,7 @@ class RecordFeeds(FeedExporter):
         spider = crawler.spidercls.name
         begun = files_begun(saved_folder(load_config(), spider))
         for uri, options in self.feeds.items():
-            is_continued = str(_local_path(uri)) in begun  # by a run that continues a crawl, which writes all of it
+            is_continued = str(_local_path(uri)) in begun  # the continued crawl writes everything again
             if options["format"] in _TABLES and not options.get("overwrite") and not is_continued:
                 _refuse_to_continue(uri)
             if options["format"] == "parquet":
@@ -70,7 +73,7 @@ class RecordFeeds(FeedExporter):
             self._check_options(uri, options)
 
     def _check_options(self, uri: str, options: Mapping[str, Any]) -> None:
-        """Raises UsageError for an option of a feed that its exporter does not have, or cannot take."""
+        """Raises UsageError for an option of a feed that its exporter lacks or refuses."""
         exporter, encoding = self.exporters[options["format"]], options["encoding"]
         try:
             codecs.lookup(encoding or "utf-8")
@@ -88,7 +91,7 @@ class RecordFeeds(FeedExporter):
 
     def open_spider(self, spider: Spider) -> None:
         if not self.saved:
-            self.crawler.stats.set_value("harvester/feeds/of_a_part", True)  # others may work at the same
+            self.crawler.stats.set_value("harvester/feeds/of_a_part", True)  # others may work at the same crawl
         try:
             super().open_spider(spider)
             for item in self.saved.earlier() if self.saved else ():
@@ -103,7 +106,7 @@ class RecordFeeds(FeedExporter):
         if self.saved and not feed_options.get("overwrite"):
             self.saved.begin(_local_path(uri))
         if feed_options["format"] in _TABLES and not feed_options.get("overwrite"):
-            _refuse_to_continue(uri)  # once more: now the placeholders in its name are filled
+            _refuse_to_continue(uri)  # checked again, since the placeholders in the name are filled now
         return super()._start_new_batch(batch_id, uri, feed_options, spider, uri_template)
 
     def item_scraped(self, item: Any, spider: Spider, response: Response | Failure | None = None) -> None:
@@ -130,7 +133,7 @@ class RecordFeeds(FeedExporter):
             self._fail(str(error.strerror or error))
 
     def _get_uri_params(self, spider: Spider, uri_params_function: Any, slot: FeedSlot | None = None) -> dict[str, Any]:
-        # Scrapy reads every attribute, and fails for what classes below `abc.ABC` have from zope.interface.
+        # Scrapy reads every attribute, and fails on attributes that zope.interface adds to classes below `abc.ABC`.
         readable = {name: getattr(spider, name) for name in dir(spider) if hasattr(spider, name)}
         params = super()._get_uri_params(cast(Spider, SimpleNamespace(**readable)), None, slot)
         changed = load_object(uri_params_function)(params, spider) if uri_params_function else None
@@ -154,7 +157,7 @@ def _local_path(uri: str) -> Path:
 
 
 def _refuse_to_continue(uri: str) -> None:
-    """Raises UsageError when there is something in a local file."""
+    """Raises UsageError when a local file exists and is not empty."""
     path = _local_path(uri)
     try:
         is_there = path.stat().st_size > 0

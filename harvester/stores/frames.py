@@ -1,4 +1,4 @@
-"""Where zstd frames end, told from their headers alone: what a killed writer left is cut without reading it."""
+"""Finds the ends of zstd frames from their headers, so that the torn end of a killed writer is cut without decoding."""
 
 import os
 from pathlib import Path
@@ -10,11 +10,11 @@ _LONGEST_FRAME_HEADER = 18
 _BLOCK_HEADER = 3
 _CHECKSUM = 4
 _REPEATED_BYTE = 1
-"""Type of a block that holds one byte, however many it stands for."""
+"""Type of a block that holds one byte, which is repeated any number of times."""
 
 
 def cut_torn_frame(path: Path) -> int:
-    """Cuts a segment after its last whole frame; the bytes that it has then."""
+    """Cuts a segment after its last whole frame. Returns the remaining size in bytes."""
     with path.open("r+b") as file:
         whole = end_of_frames(file)
         file.truncate(whole)
@@ -23,7 +23,7 @@ def cut_torn_frame(path: Path) -> int:
 
 
 def end_of_frames(file: BinaryIO) -> int:
-    """Where the last whole frame of a file ends."""
+    """Returns the end of the last whole frame in a file."""
     size = file.seek(0, os.SEEK_END)
     whole = 0
     while (end := _end_of_frame(file, whole)) is not None and end <= size:
@@ -32,7 +32,7 @@ def end_of_frames(file: BinaryIO) -> int:
 
 
 def _end_of_frame(file: BinaryIO, start: int) -> int | None:
-    """Where the zstd frame at `start` ends (RFC 8878, 3.1.1); None when it is cut before its last block."""
+    """Returns the end of the zstd frame at `start` (RFC 8878, 3.1.1); None if it is cut before its last block."""
     file.seek(start)
     head = file.read(_LONGEST_FRAME_HEADER)
     try:

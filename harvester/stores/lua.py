@@ -1,4 +1,7 @@
-"""Lua scripts, which Redis runs as one step each: read from the folder `lua` of a room, sent when Redis lacks them."""
+"""Lua scripts, which Redis runs atomically.
+
+They are read from a package's folder `lua`, and sent if Redis lacks them.
+"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,7 +14,7 @@ from redis.exceptions import NoScriptError
 
 
 class Script(NamedTuple):
-    """A script and the name by which Redis knows it once it has run."""
+    """A script, and the digest that Redis knows it by after the first run."""
 
     text: str
     sha: str
@@ -19,14 +22,17 @@ class Script(NamedTuple):
 
 @cache
 def load(package: str, *names: str) -> Script:
-    """These files of the package's folder `lua`, one after the other, as one script."""
+    """Reads files from the package's folder `lua`, and joins them to one script."""
     folder = files(package).joinpath("lua")
     text = "\n".join(folder.joinpath(f"{name}.lua").read_text(encoding="utf-8") for name in names)
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 async def run(redis: Redis, script: Script, keys: Sequence[str], *arguments: str | bytes | float) -> Any:
-    """The script's answer. Sends the script when Redis does not know it (yet, or since it was restarted)."""
+    """Runs a script and returns its result.
+
+    Sends the script's text if Redis does not know it, for example after a restart.
+    """
     try:
         return await redis.evalsha(script.sha, len(keys), *keys, *arguments)
     except NoScriptError:

@@ -1,4 +1,4 @@
-"""Connections to the MongoDB that holds records and ledger: the configured one, or the private one."""
+"""Connects to the MongoDB that holds records and ledger: the configured one, or the private one."""
 
 import contextlib
 import re
@@ -20,29 +20,29 @@ from harvester.stores.descriptors import SMALL, allowed
 from harvester.stores.outage import Outage, is_given_up
 
 OPTIONS: dict[str, Any] = {"tz_aware": True, "journal": True}
-"""Journalled: without waiting for the journal a killed server was seen to lose confirmed writes."""
+"""Options of all clients. Without waiting for the journal, a killed server lost confirmed writes in a test."""
 DEFAULTS: dict[str, Any] = {
     "serverSelectionTimeoutMS": 5_000,
     "appname": "harvester",
-    "serverMonitoringMode": "poll",  # default auto: each client awaits news all the time, and measures the way there
+    "serverMonitoringMode": "poll",  # default auto: each client constantly waits for news, and measures the round trip
 }
-"""Unless the address says otherwise: pymongo would prefer them to what stands there."""
+"""Options that the address may override. pymongo would prefer them to the address."""
 GIVEN_UP_S = 0.5
-"""How long the last words to a MongoDB may take that may be away."""
+"""Seconds to wait for final operations on a MongoDB that may be down."""
 FEW_CONNECTIONS = 8
-"""Of a process that may open few files."""
+"""Maximum number of connections for a process that may open few files."""
 _REFUSED = (13, 18)
 """Unauthorized, AuthenticationFailed."""
 _UNKNOWN_TO_A_STANDALONE = 20
-"""IllegalOperation: pymongo may take a server that has just started again for a member of a replica set."""
+"""IllegalOperation: pymongo may take a server that has just restarted for a member of a replica set."""
 _STOPPING = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
-"""ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and their like, in the errors of a bulk write."""
+"""ShutdownInProgress, PrimarySteppedDown, InterruptedAtShutdown and similar codes, in the errors of a bulk write."""
 _EXAMPLE = "Give an address like mongodb://user:password@db.example:27017/?authSource=admin (% signs in it as %25)"
 _SETTING = "mongodb_uri"
 
 
 def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
-    """The database, for use on an event loop. Starts the private server when none is configured."""
+    """Returns the database, for use on an event loop. Starts the private server if none is configured."""
     uri = servers.mongodb_uri(config)
     options = _options(uri) | ({"maxPoolSize": FEW_CONNECTIONS} if allowed() < SMALL else {})
     with _address_is_checked():
@@ -51,13 +51,16 @@ def connect(config: Config) -> AsyncDatabase[dict[str, Any]]:
 
 
 async def disconnect(database: AsyncDatabase[Any]) -> None:
-    """Closes the database's client. pymongo tells the server so first, and would wait for one that is away."""
+    """Closes the database's client.
+
+    pymongo sends the server a message first, and would wait for a server that is down.
+    """
     with pymongo.timeout(GIVEN_UP_S):
         await database.client.close()
 
 
 def connect_sync(config: Config) -> Database[dict[str, Any]]:
-    """The database, for commands. Starts the private server when none is configured."""
+    """Returns the database, for commands. Starts the private server if none is configured."""
     uri = servers.mongodb_uri(config)
     with _address_is_checked():
         client: MongoClient[dict[str, Any]] = MongoClient(uri, **_options(uri))
@@ -70,7 +73,7 @@ def _options(uri: str) -> dict[str, Any]:
 
 
 def check(config: Config) -> None:
-    """Asks MongoDB once, before anything is begun. Raises ServiceError; UsageError when its address is none."""
+    """Sends MongoDB a request before other work starts. Raises ServiceError, or UsageError for an invalid address."""
     database = connect_sync(config)
     with database.client:
         try:
@@ -80,7 +83,7 @@ def check(config: Config) -> None:
 
 
 def unavailable(error: PyMongoError) -> ServiceError:
-    """What a command says and ends with when MongoDB fails it."""
+    """Returns the error that ends a command when MongoDB fails."""
     what = "refuses harvester" if isinstance(error, OperationFailure) else "cannot be reached"
     remedy = f"Check {variable_of(_SETTING)} and that the server runs, or unset it: harvester then runs a private one."
     return ServiceError(f"MongoDB {what}: {said(error)}. {remedy}")
@@ -89,16 +92,16 @@ def unavailable(error: PyMongoError) -> ServiceError:
 @contextlib.contextmanager
 def _address_is_checked() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # options that pymongo does not know
+        warnings.simplefilter("error", UserWarning)  # raised for options that pymongo does not know
         try:
             yield
         except (PyMongoError, ValueError, UserWarning) as error:
-            fault = said(error).partition('"')[0]  # what it quotes may be a part of the password
+            fault = said(error).partition('"')[0]  # the quoted part may belong to the password
             raise UsageError(f"{variable_of(_SETTING)} cannot be used: {fault}. {_EXAMPLE}") from None
 
 
 class MongoOutage(Outage):
-    """Makes a MongoDB outage a pause."""
+    """Turns a MongoDB outage into a pause."""
 
     SERVER = "MongoDB"
     ERRORS = (PyMongoError,)
@@ -131,13 +134,13 @@ class MongoOutage(Outage):
 
 @contextlib.contextmanager
 def at_the_end(crawler: Crawler) -> Iterator[None]:
-    """For what is tried once while a run ends: it does not wait for a server that others have given up."""
+    """Limits the time of operations at the end of a run. They do not wait for a server that the run has given up."""
     with pymongo.timeout(GIVEN_UP_S) if is_given_up(crawler, MongoOutage.SERVER) else contextlib.nullcontext():
         yield
 
 
 def said(error: Exception) -> str:
-    """The error's text without pymongo's description of the topology."""
+    """Returns the error's text without pymongo's description of the topology."""
     text = " ".join(str(error).split())
     for beginning in (" (configured timeouts", ", Timeout: ", ", Topology Description: ", ", full error"):
         text = text.partition(beginning)[0]

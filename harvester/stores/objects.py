@@ -1,4 +1,4 @@
-"""Where pictures, PDFs and files of flows are kept: a local folder or an S3 bucket, in the folders that records say."""
+"""Stores pictures, PDFs and files of flows in a local folder or an S3 bucket, at the paths in the records."""
 
 import contextlib
 import os
@@ -26,39 +26,51 @@ from harvester.stores.private_files import make_closed
 _SEGMENT = r"[^./\\\x00-\x1f\x7f\ud800-\udfff][^/\\\x00-\x1f\x7f\ud800-\udfff]{0,250}"
 _is_path = re.compile(f"{_SEGMENT}(?:/{_SEGMENT}){{0,15}}").fullmatch
 MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 900
-"""Of a folder's or file's name, as file systems take it, and of a whole path: S3 takes 1,024, the prefix included."""
+"""Maximum number of bytes of a name, the limit of file systems, and of a whole path.
+
+S3 allows 1,024 with the prefix.
+"""
 _PARTIAL = ".partial"
-"""Folder of files being written; a killed process leaves its own there."""
+"""Folder for files that are being written. A killed process leaves its files there."""
 LEFTOVER_S = 3600.0
-"""Age from which an unfinished file is that of a killed process."""
+"""Seconds until an unfinished file counts as left by a killed process."""
 _TRIES = 3
-"""A purge may remove a folder while a file is written to it."""
+"""Number of tries, since a purge may remove a folder while a file is written to it."""
 
 
 def stored_path(path: str) -> str | None:
-    """The path under which a record's file is stored; None when it could lead elsewhere, or no store takes it."""
+    """Returns the path of a record's file in the store; None if it could lead elsewhere, or no store accepts it."""
     if not _is_path(path) or len(path.encode()) > MOST_PATH_BYTES:
         return None
     return on_disk(path) if all(len(name.encode()) <= MOST_NAME_BYTES for name in path.split("/")) else None
 
 
 def on_disk(path: str) -> str:
-    """The path as the store writes it: `did_plc_...` for `did:plc:...`, since Windows allows no colon in a name."""
+    """Returns the path as the store writes it:
+
+    `did_plc_...` for `did:plc:...`, since Windows forbids colons in names.
+    """
     return path.replace(":", "_")
 
 
 def places_of(path: str) -> tuple[str, ...]:
-    """The paths at which a file may be stored: as it is written today, and with colons as older versions wrote it."""
+    """Returns the possible paths of a stored file:
+
+    the current one, and the one with colons that older versions wrote.
+    """
     return tuple(dict.fromkeys((on_disk(path), path)))
 
 
 def _digest(folder: str) -> str:
-    """Stands for a folder in names of unfinished files: its own may be as long as a name can be."""
+    """Returns a short stand-in for a folder in names of unfinished files.
+
+    The folder's name may already have full length.
+    """
     return blake2b(folder.encode(), digest_size=8).hexdigest()
 
 
 def open_store(location: str) -> "LocalStore | S3Store":
-    """The store at a location. Raises UsageError when it is of a kind not supported."""
+    """Returns the store at a location. Raises UsageError for an unsupported location."""
     scheme, separator, rest = location.partition("://")
     if not separator or scheme == "file":
         return LocalStore(location)
@@ -77,7 +89,7 @@ def _unusable(folder: str, error: OSError) -> StorageError:
 
 
 class LocalStore(FSFilesStore):
-    """A folder. A file appears in it whole or not at all, also when the process is killed."""
+    """A folder. A file appears in it whole or not at all, even if the process is killed."""
 
     def __init__(self, basedir: str) -> None:
         try:
@@ -86,11 +98,14 @@ class LocalStore(FSFilesStore):
             raise _unusable(basedir, error) from error
 
     def stat_file(self, path: str | os.PathLike[str], info: MediaPipeline.SpiderInfo) -> StatInfo:
-        """Without the checksum, which would read the whole file. An empty file (power cut) counts as absent."""
+        """Returns the file's time, without the checksum, which requires reading the file.
+
+        An empty file, as after a power cut, counts as missing.
+        """
         return self._found(path)
 
     def find(self, path: str) -> str | None:
-        """The path at which a record's file is stored; None when it is not."""
+        """Returns the path of a record's file in the store; None if it is missing."""
         return next((place for place in places_of(path) if self._found(place)), None)
 
     def _found(self, path: str | os.PathLike[str]) -> StatInfo:
@@ -101,10 +116,10 @@ class LocalStore(FSFilesStore):
         return {"last_modified": found.st_mtime} if found.st_size else {}
 
     def address(self, path: str) -> str:
-        """Where a file is, for people."""
+        """Returns the location of a file, for people."""
         return str(self._get_filesystem_path(path))
 
-    def persist_file(  # type: ignore[override]  # not on the reactor's thread, as S3FilesStore does it
+    def persist_file(  # type: ignore[override]  # not on the reactor's thread, as in S3FilesStore
         self,
         path: str,
         buf: BytesIO,
@@ -115,7 +130,7 @@ class LocalStore(FSFilesStore):
         return deferred_from_coro(run_in_thread(self.write, path, buf.getvalue()))
 
     def write(self, path: str, content: bytes) -> None:
-        """Raises StorageError when there is no room or no permission."""
+        """Writes a file. Raises StorageError when room or permission is missing."""
         target = self._get_filesystem_path(path)
         partial = Path(self.basedir, _PARTIAL, f"{_digest(path.partition('/')[0])}~{uuid4().hex}")
         for attempt in range(_TRIES):
@@ -133,7 +148,7 @@ class LocalStore(FSFilesStore):
                 return
 
     def remove_leftovers(self, folder: str = "", older_than_s: float = 0) -> None:
-        """Removes what killed processes had not finished writing."""
+        """Removes unfinished files of killed processes."""
         before = time.time() - older_than_s
         for partial in Path(self.basedir, _PARTIAL).glob(f"{_digest(on_disk(folder))}~*" if folder else "*"):
             with contextlib.suppress(FileNotFoundError):
@@ -141,13 +156,13 @@ class LocalStore(FSFilesStore):
                     partial.unlink()
 
     def _mkdir(self, dirname: Path, domain: MediaPipeline.SpiderInfo | None = None) -> None:
-        """Remembers nothing: Scrapy's keeps the name of every folder."""
+        """Makes a folder. Unlike Scrapy's method, it does not store the name of every folder."""
         if not dirname.exists():
             make_closed(Path(self.basedir))
             dirname.mkdir(parents=True, exist_ok=True)
 
     def files_of(self, folder: str) -> list[str]:
-        """Paths of the files in it."""
+        """Returns the paths of the files in a folder."""
         if stored_path(folder) is None:
             return []
         root = Path(self.basedir)
@@ -155,7 +170,7 @@ class LocalStore(FSFilesStore):
         return sorted(path.relative_to(root).as_posix() for path in inside if path.is_file())
 
     def remove(self, folder: str) -> None:
-        """Removes it with all that is in it. What can be the name of none, as `..`, is none of the store's."""
+        """Removes a folder and all its files. A name that could not belong to the store, such as `..`, is ignored."""
         if stored_path(folder) is None:
             return
         self.remove_leftovers(folder)
@@ -170,7 +185,7 @@ class LocalStore(FSFilesStore):
 
 
 class S3Store(S3FilesStore):
-    """A bucket, reached with the AWS_* variables of the environment (AWS_ENDPOINT_URL for other servers)."""
+    """A bucket, accessed with the AWS_* environment variables (AWS_ENDPOINT_URL for other servers)."""
 
     s3_client: Any
 
@@ -178,11 +193,11 @@ class S3Store(S3FilesStore):
         super().__init__(uri.rstrip("/") + "/")  # without the slash Scrapy joins prefix and name
 
     def address(self, path: str) -> str:
-        """Where a file is, for people."""
+        """Returns the location of a file, for people."""
         return f"s3://{self.bucket}/{self.prefix}{path}"
 
     def stat_file(self, path: str, info: MediaPipeline.SpiderInfo) -> Deferred[StatInfo]:
-        return super().stat_file(path, info).addErrback(lambda _: {})  # writing tells whether the server is well
+        return super().stat_file(path, info).addErrback(lambda _: {})  # writing shows whether the server works
 
     def persist_file(self, *args: Any, **kwargs: Any) -> Deferred[Any]:
         return super().persist_file(*args, **kwargs).addErrback(self._not_written)
@@ -191,12 +206,12 @@ class S3Store(S3FilesStore):
         raise StorageError(f"Files cannot be written to the bucket {self.bucket}: {failure.value}") from failure.value
 
     def files_of(self, folder: str) -> list[str]:
-        """Paths of the files in it."""
+        """Returns the paths of the files in a folder."""
         with self._reached():
             return [key.removeprefix(self.prefix) for key in self._keys(folder)]
 
     def remove(self, folder: str) -> None:
-        """Removes all objects in it."""
+        """Removes all objects in a folder."""
         with self._reached():
             for key in self._keys(folder):
                 self.s3_client.delete_object(Bucket=self.bucket, Key=key)

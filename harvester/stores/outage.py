@@ -1,4 +1,4 @@
-"""A server that is away is waited for: the crawl pauses, and nothing is lost."""
+"""Waits for a server that is down: the crawl pauses, and no data is lost."""
 
 import asyncio
 import itertools
@@ -20,31 +20,34 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.2
-"""Before an operation is tried again; doubled for each further time."""
+"""Seconds to wait before the first retry of an operation. Doubled for each further retry."""
 LONGEST_PAUSE_S = 5.0
 
 
 class _Waiting:
-    """What all users of one server in one crawler share while it is away."""
+    """The state of an outage, shared by all users of the server in a crawler."""
 
     def __init__(self) -> None:
         self.reached = False
-        """Whether the server ever answered."""
+        """True if the server has ever answered."""
         self.waiting = 0
-        """Operations that wait for it."""
+        """Number of operations that wait for the server."""
         self.given_up: HarvesterError | None = None
-        """Why nothing is tried any more: the run is ending, and it was waited for long enough."""
+        """Reason why operations fail at once: the run is ending, and has waited long enough."""
 
 
 class _Outages(defaultdict[str, _Waiting]):
-    """Outages by the server's name. The engine pauses while any of them has operations that wait."""
+    """Outages by the server's name. The engine pauses while any server has waiting operations."""
 
     def __init__(self) -> None:
         super().__init__(_Waiting)
 
 
 def hold(crawler: Crawler, server: str) -> bool:
-    """Has the engine pause while something is waited for. Returns whether it is the first to wait for that."""
+    """Pauses the engine while an operation waits for a server.
+
+    Returns True for the first waiting operation of the server.
+    """
     outage = get_component(crawler, _Outages)[server]
     outage.waiting += 1
     if outage.waiting > 1:
@@ -56,7 +59,7 @@ def hold(crawler: Crawler, server: str) -> bool:
 
 
 def let_go(crawler: Crawler, server: str) -> str:
-    """It is waited for no more. Returns what to say of it, if anything."""
+    """Ends the waiting of an operation. Returns a message to log, or an empty text."""
     outages = get_component(crawler, _Outages)
     outages[server].waiting -= 1
     if outages[server].waiting:
@@ -74,17 +77,17 @@ def let_go(crawler: Crawler, server: str) -> str:
 
 
 def is_given_up(crawler: Crawler, server: str) -> bool:
-    """Whether the run is ending, and nothing waits for the server any more."""
+    """True if the run is ending and no longer waits for the server."""
     return get_component(crawler, _Outages)[server].given_up is not None
 
 
 class Outage(ABC):
-    """Makes an outage of a server a pause: operations are tried until it is back."""
+    """Turns an outage of a server into a pause: operations are retried until the server is back."""
 
     SERVER: ClassVar[str]
-    """Its name, for people."""
+    """Name of the server, for people."""
     ERRORS: ClassVar[tuple[type[Exception], ...]]
-    """What its client raises. ServiceError is looked at too: a private server may fail to start."""
+    """Exceptions of the server's client. ServiceError is checked too, since a private server may fail to start."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
@@ -93,11 +96,14 @@ class Outage(ABC):
 
     @property
     def reached(self) -> bool:
-        """Whether the server ever answered."""
+        """True if the server has ever answered."""
         return self._outage.reached
 
     async def __call__(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """The operation's result. Raises what `refusal` and `surrender` give, and errors that do not pass."""
+        """Returns the operation's result.
+
+        Raises the errors from `refusal` and `surrender`, and errors that will not pass.
+        """
         if self._outage.given_up:
             raise self._outage.given_up
         errors: tuple[type[Exception], ...] = (*self.ERRORS, ServiceError)
@@ -130,39 +136,42 @@ class Outage(ABC):
                 self._resume()
 
     async def _start_private(self) -> None:
-        """Raises StateGone."""
+        """Starts the private server if it is used. Raises StateGone."""
         try:
             await asyncio.to_thread(self.start_private, self._config)
         except StateGone as error:
             self._outage.given_up = error
             raise
-        except (ServiceError, OSError, RuntimeError):  # no file or thread is left for it
+        except (ServiceError, OSError, RuntimeError):  # out of files or threads
             pass
 
     @staticmethod
     @abstractmethod
     def start_private(config: Config) -> str:
-        """Starts the private server anew where one is used. It blocks. Raises ServiceError."""
+        """Starts the private server again, if one is used. Blocks. Raises ServiceError."""
 
     @abstractmethod
     def refusal(self, error: Exception) -> HarvesterError | None:
-        """What to end with when the server is there and will not have us."""
+        """Returns the error to end with if the server is up but refuses us; else None."""
 
     @abstractmethod
     def passes(self, error: Exception) -> bool:
-        """Whether the error says that the server is gone, going or coming."""
+        """Returns True if the error means that the server is down, stopping or starting."""
 
     @abstractmethod
     def condition(self, error: Exception) -> str:
-        """The state of the server as a sentence without its end."""
+        """Returns the state of the server, as a sentence without a full stop."""
 
     @abstractmethod
     def said(self, error: Exception) -> str:
-        """The error's text, for people."""
+        """Returns the error's text, for people."""
 
     @abstractmethod
     def surrender(self, error: Exception, *, reached: bool) -> HarvesterError:
-        """What to end with when the crawl is told to stop during the outage; `reached`: whether it ever answered."""
+        """Returns the error to end with if the crawl is stopped during the outage.
+
+        `reached` is True if the server has ever answered.
+        """
 
     def _pause(self, error: Exception) -> None:
         if hold(self._crawler, self.SERVER):

@@ -1,7 +1,7 @@
-"""Writes rows into tables of PostgreSQL: a column for each field, with its type; a newer row replaces an older one.
+"""Writes rows into PostgreSQL tables: a typed column for each field. A newer row replaces an older one.
 
-Rows go over in chunks, each a transaction of its own. So a table may have any size, and an export that was interrupted
-is done again with the same result. A row that PostgreSQL cannot hold is left out, and the table REJECTS says why.
+Rows are written in chunks, each in a transaction. So a table may have any size, and an interrupted export can be
+repeated with the same result. A row that PostgreSQL cannot hold is left out, and the table REJECTS has the reason.
 """
 
 import hashlib
@@ -33,15 +33,15 @@ except ImportError:
     raise UsageError("PostgreSQL needs a package: pip install 'harvester[postgres]'") from None
 
 SCHEMA = "harvester"
-"""Unless another one is named."""
+"""Default schema."""
 REJECTS = "_rejects"
-"""Table of what is in no other. No collection has a name like that."""
+"""Table of rows that no other table holds. No collection has such a name."""
 CODEC: CodecOptions[dict[str, Any]] = CodecOptions(tz_aware=True, datetime_conversion=DatetimeConversion.DATETIME_AUTO)
-"""For reading from MongoDB: times before the year 1 and after 9999 are read, too."""
+"""Codec for reading from MongoDB that also reads times before the year 1 and after 9999."""
 MOST_BYTES = 16 * 1024 * 1024
-"""Characters of a chunk; a single row may have more."""
+"""Maximum number of characters of a chunk. A single row may have more."""
 MOST_COLUMNS = 1500
-"""PostgreSQL takes 1,600, and counts those that were dropped."""
+"""Maximum number of columns. PostgreSQL allows 1,600 and counts dropped ones."""
 MOST_NAME_BYTES = 63
 _EXAMPLE = "Give one like postgresql://user@db.example:5432/database (in a password @ : / % are %40 %3A %2F %25)"
 _TYPES: Mapping[type, str] = {
@@ -57,50 +57,54 @@ _TYPES: Mapping[type, str] = {
 _KINDS = {name: kind for kind, name in _TYPES.items()}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_MS = 146_097 * 86_400_000
-"""400 years, after which the calendar repeats."""
+"""Milliseconds of 400 years, the cycle of the calendar."""
 _is_date = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
 _OF_THE_ROW = ("22", "23", "54")
-"""Classes of errors that are about a row: its values, its keys, its size."""
+"""Classes of errors that concern a row: its values, its keys, its size."""
 _NO_ROOM = "53100"
 _CANCELLED = "57014"
 _AWAY = ("08", "57P")
 
 
 class Version(NamedTuple):
-    """Columns that say which of two rows with the same key stays."""
+    """Columns that decide which of two rows with the same key stays."""
 
     at: str
-    """The later one; of two at the same time the one that comes."""
+    """Column of the time. The later row stays; if the times are equal, the new row."""
     run: str = ""
-    """Of two with the same value here, the one with the larger `number`."""
+    """Column of the run. Between rows with the same run, the larger `number` decides."""
     number: str = ""
     gone: str = ""
-    """When it was missing: what the same run observed before that does not bring it back."""
+    """Column of the time when the row was missing.
+
+    An earlier observation of the same run does not bring the row back.
+    """
 
 
 class _Unfit(ValueError):
-    """PostgreSQL cannot hold a row. The text says why."""
+    """A row that PostgreSQL cannot hold. The text has the reason."""
 
 
 def column_name(name: str) -> str:
-    """Of a field: a point would have to be quoted in each query."""
+    """Returns the column for a field. A point in the name would require quotes in each query."""
     return name.replace(".", "_")
 
 
 def version_of(kind: type[Record], columns: Sequence[Column]) -> Version:
-    """Records replace each other as they do in MongoDB (pipelines/mongo.py)."""
+    """Returns the version columns. Records replace each other as they do in MongoDB (pipelines/mongo.py)."""
     names = {column.name for column in columns}
     gone = GONE_AT if GONE_AT in names else ""
     return Version("provenance_fetched_at", "provenance_crawl", kind.VERSION, gone)
 
 
 class Postgres:
-    """A schema of a database, over one connection. To be used in a `with`."""
+    """A schema of a database, over one connection. Use it in a `with`."""
 
     def __init__(self, address: str, schema: str = SCHEMA, *, named: str = "--to") -> None:
-        """Raises UsageError for what is no address or no name, ServiceError when the server refuses.
+        """Connects and makes the schema.
 
-        `named`: what the address was given by.
+        Raises UsageError for an invalid address or name, ServiceError when the server refuses. `named` is the option
+        that the address was given by.
         """
         if not _is_name(schema) or schema.startswith("pg_"):
             raise UsageError(f"--schema: {schema!r} is no name for a schema: 1 to {MOST_NAME_BYTES} bytes, no pg_.")
@@ -131,7 +135,7 @@ class Postgres:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Raises ServiceError and StorageError for all errors but those that are about a row."""
+        """Runs a transaction. Raises ServiceError and StorageError for all errors except errors about a row."""
         try:
             with self.connection.transaction():
                 yield
@@ -141,15 +145,18 @@ class Postgres:
             raise self._fault(error) from None
 
     def qualified(self, table: str) -> Identifier:
-        """The name of a table, quoted."""
+        """Returns the quoted name of a table."""
         return Identifier(self.schema, table)
 
     def lock(self) -> None:
-        """Until the transaction ends no other harvester makes or alters tables here: two at once would clash."""
+        """Blocks other harvesters from making or altering tables here until the transaction ends.
+
+        Two at the same time would clash.
+        """
         self.connection.execute("SELECT pg_advisory_xact_lock(hashtext('harvester'), hashtext(%s))", [self.schema])
 
     def columns(self, table: str) -> dict[str, str]:
-        """Name -> type; empty when there is no such table."""
+        """Returns the columns of a table with their types; empty if the table is missing."""
         query = (
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
             " JOIN pg_class ON attrelid = pg_class.oid JOIN pg_namespace ON relnamespace = pg_namespace.oid"
@@ -158,7 +165,7 @@ class Postgres:
         return dict(self.connection.execute(query, [self.schema, table]).fetchall())
 
     def reject(self, table: str, key: str, reason: str) -> None:
-        """Writes down why a row is not in its table."""
+        """Writes the reason why a row is not in its table."""
         query = SQL(
             "INSERT INTO {} VALUES (%s, %s, %s, %s, now())"
             " ON CONFLICT (id) DO UPDATE SET reason = excluded.reason, at = excluded.at"
@@ -195,7 +202,7 @@ class Postgres:
 
 
 class PostgresTable:
-    """A table, made or given the columns that it lacks. `write` raises ServiceError and StorageError."""
+    """A table. Missing tables and columns are created. `write` raises ServiceError and StorageError."""
 
     def __init__(
         self,
@@ -207,9 +214,9 @@ class PostgresTable:
         vary: bool,
         kept: Collection[str] = (),
     ) -> None:
-        """`kept`: columns of objects, of which a newer row replaces only what it has itself."""
+        """`kept` names columns of objects. A newer row replaces only the values that it has itself."""
         self.rows = 0
-        """Those that the table has now, or newer ones."""
+        """Number of rows that were written, including rows that the table already has in a newer version."""
         self._to = to
         self._name = name
         names = [column.name for column in columns]
@@ -226,7 +233,7 @@ class PostgresTable:
         self._queries = self._made_queries(version, kept)
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Stores what PostgreSQL can hold, and writes down why not of the others."""
+        """Stores the rows that PostgreSQL can hold, and writes the reasons for the others."""
         chunk: dict[str, list[str | None]] = {}
         size = 0
         for row in rows:
@@ -235,7 +242,7 @@ class PostgresTable:
             except _Unfit as error:
                 self._to.reject(self._name, str(row.get("_id")), str(error))
                 continue
-            chunk[str(row["_id"])] = values  # a cursor may give a document twice, the newer one last
+            chunk[str(row["_id"])] = values  # a cursor may return a document twice, the newer one last
             size += sum(len(value) for value in values if value)
             if len(chunk) >= CHUNK or size >= MOST_BYTES:
                 self._store(list(chunk.values()))
@@ -243,7 +250,10 @@ class PostgresTable:
         self._store(list(chunk.values()))
 
     def _store(self, rows: list[list[str | None]]) -> None:
-        """Halves what PostgreSQL refuses until it is one row that it refuses."""
+        """Stores rows.
+
+        If PostgreSQL refuses them, halves them until a single refused row is left, which is rejected.
+        """
         if not rows:
             return
         copy, *queries = self._queries
@@ -280,7 +290,7 @@ class PostgresTable:
         return converted
 
     def _make(self) -> list[type]:
-        """The kinds of the columns as they are there now."""
+        """Creates missing tables and columns. Returns the kinds of the columns in the database."""
         to, there = self._to, self._to.columns(self._name)
         wanted = {column_name(column.name): _TYPES[column.kind] for column in self._columns}
         described = [
@@ -324,7 +334,7 @@ class PostgresTable:
 
 
 def _placed(columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
-    """Those that a table can have, the key first, and the others."""
+    """Splits the columns into columns that a table can have, with the key first, and the others."""
     placed: dict[str, Column] = {}
     left_out = []
     for column in columns:
@@ -337,7 +347,7 @@ def _placed(columns: Sequence[Column]) -> tuple[list[Column], list[Column]]:
 
 
 def _stays(version: Version) -> Composed:
-    """Whether a row that comes replaces the one that was there."""
+    """Returns the condition that a new row must meet to replace the existing one."""
     at, run, number, gone = (Identifier(name) for name in (each or "_" for each in version))
     not_later = SQL("coalesce(was.{0} <= excluded.{0}, was.{0} IS NULL)").format(at)
     replaces = not_later
@@ -404,7 +414,7 @@ def _of_decimal(value: Any) -> str:
 
 
 def _of_datetime(value: Any) -> str:
-    """Years before the first and after 9999 are taken some cycles of the calendar away, where Python has them."""
+    """Converts years before 1 and after 9999 by whole cycles of the calendar, since Python lacks them."""
     if not isinstance(value, (datetime, DatetimeMS)):
         raise _unlike(value, datetime)
     if isinstance(value, datetime):
@@ -416,7 +426,7 @@ def _of_datetime(value: Any) -> str:
 
 
 def _of_date(value: Any) -> str:
-    """MongoDB has dates as text."""
+    """Converts a date, which MongoDB holds as text."""
     try:
         if isinstance(value, str) and _is_date(value):
             return date.fromisoformat(value).isoformat()
@@ -440,7 +450,7 @@ def _nested(value: Any) -> Any:
 
 
 def _check_nested(value: Any) -> None:
-    """For what would stand in JSON as something else, or not in PostgreSQL's."""
+    """Raises _Unfit for a value that JSON would change, or that PostgreSQL's JSON cannot hold."""
     if isinstance(value, str) and "\0" in value:
         raise _Unfit("it holds a NUL character, which PostgreSQL's jsonb cannot")
     if isinstance(value, float) and not math.isfinite(value):
@@ -464,7 +474,7 @@ _TEXTS = {
     date: _of_date,
     object: _of_object,
 }
-"""Kind of a column -> how PostgreSQL reads a value of it."""
+"""Converters by kind of column. They return the value as text for PostgreSQL."""
 
 
 def _unlike(value: Any, kind: type) -> _Unfit:
@@ -472,7 +482,7 @@ def _unlike(value: Any, kind: type) -> _Unfit:
 
 
 def _options(address: str, named: str) -> dict[str, Any]:
-    """What stands in an address. It is never quoted: what is wrong may be a part of the password."""
+    """Returns the options in an address. Messages never quote it, since the invalid part may belong to the password."""
     try:
         options: dict[str, Any] = conninfo_to_dict(address)
     except (psycopg.Error, UnicodeError):
@@ -487,6 +497,6 @@ def _options(address: str, named: str) -> dict[str, Any]:
 
 
 def _said(error: Exception) -> str:
-    """What the server says, on one line."""
+    """Returns the server's message, on one line."""
     text = " ".join(str(error).split()).removeprefix("connection failed: ")
     return mask(text).rstrip(".")

@@ -1,25 +1,25 @@
-"""Folders and files that are closed to the other users of the machine, whatever the umask says."""
+"""Creates folders and files that other users of the machine cannot access, regardless of the umask."""
 
 import os
 import stat
 from pathlib import Path
 
 OTHERS = 0o077
-"""What a mode must not let anyone but the owner do."""
+"""Mode bits that give access to other users."""
 
 
 def make_closed(folder: Path) -> None:
-    """Makes the folder, and those above it that are missing, for their owner only. One that is there stays as it is."""
+    """Makes a folder, and its missing parents, for their owner only. Existing folders stay unchanged."""
     for each in reversed((folder, *folder.parents)):
         if not each.exists():
             each.mkdir(mode=0o700, exist_ok=True)
-    folder.mkdir(exist_ok=True)  # says what is wrong when it is a file
+    folder.mkdir(exist_ok=True)  # raises if the path is a file
 
 
 def forbid_writing(folder: Path) -> None:
-    """Takes from others the right to put something else into the place of what is in this folder.
+    """Forbids others to replace a file in this folder.
 
-    Not in a folder like /tmp, whose sticky bit says the same.
+    A folder like /tmp is left unchanged, since its sticky bit has the same effect.
     """
     found = folder.stat()
     if os.name == "posix" and found.st_uid == os.geteuid() and found.st_mode & 0o022 and not found.st_mode & 0o1000:
@@ -27,9 +27,9 @@ def forbid_writing(folder: Path) -> None:
 
 
 def close_folder(folder: Path) -> None:
-    """Makes the folder unless it is there, and closes it to others.
+    """Makes the folder if it is missing, and closes it to others.
 
-    Raises PermissionError when somebody else may have put it there, or when it cannot be closed.
+    Raises PermissionError when another user may have made it, or when it cannot be closed.
     """
     make_closed(folder)
     if os.name != "posix":
@@ -46,7 +46,7 @@ def close_folder(folder: Path) -> None:
 
 
 def is_closed(path: Path) -> bool:
-    """Whether it is a file of this user that nobody else may read or write."""
+    """True if the path is a file of this user that others can neither read nor write."""
     found = path.lstat()
     if os.name != "posix":
         return stat.S_ISREG(found.st_mode)
@@ -54,7 +54,7 @@ def is_closed(path: Path) -> bool:
 
 
 def open_closed(path: Path, flags: int) -> int:
-    """A descriptor of the file, which is made for its owner only."""
+    """Opens a file and returns the descriptor. A new file is made for its owner only."""
     descriptor = os.open(path, flags | os.O_CREAT, 0o600)
     if os.name == "posix":
         os.fchmod(descriptor, 0o600)

@@ -1,4 +1,4 @@
-"""Connections to the Redis that holds the frontier: the configured one (also behind Sentinels), or the private one."""
+"""Connects to the Redis that holds the frontier: the configured one (also behind Sentinels), or the private one."""
 
 import asyncio
 import contextlib
@@ -38,29 +38,32 @@ OPTIONS: dict[str, Any] = {
     "client_name": "harvester",
     "retry": Retry(ConstantBackoff(0.1), 1),
 }
-"""A server that neither answers nor hangs up counts as unreachable after the timeout. One retry, for a connection that
-was closed while it was idle; longer waits are Outage's."""
+"""Default options. After the timeout a silent server counts as unreachable. The single retry is for a connection that
+was closed while it was idle; Outage handles longer waits."""
 SENTINEL_PORT = 26379
 _REFUSALS = (AuthenticationError, AuthenticationWrongNumberOfArgsError, AuthorizationError, NoPermissionError)
 _PASSING = (ConnectionError, TimeoutError, ReadOnlyError, OutOfMemoryError, OSError)
 _PASSING_WORDS = ("MISCONF", "NOREPLICAS", "BUSY ", "MASTERDOWN", "UNBLOCKED")
-"""Of errors that have no class: the disk is full, too few replicas, a script of someone else runs, a failover."""
+"""Beginnings of errors without a class: the disk is full, too few replicas, a foreign script runs, a failover."""
 _FORMS = (
     "redis://user:password@host:6379/0, rediss://... (TLS), unix:///path/to/socket,"
     " or redis+sentinel://host:26379,host:26379/service/0 (% signs in a password as %25; TLS there as rediss+sentinel)"
 )
 _SETTING = "redis_url"
 MAX_PATH_CHARACTERS = 4096
-"""Of the longest path that Linux takes."""
+"""Number of characters of the longest path that Linux allows."""
 
 
 def connect(config: Config) -> Redis:
-    """A client for use on an event loop. Starts the private server when none is configured."""
+    """Returns a client for use on an event loop. Starts the private server if none is configured."""
     return client_of(servers.redis_url(config))
 
 
 def client_of(url: str, whose: str = "", like: str = _FORMS) -> Redis:
-    """A client of the server at this address. Raises UsageError, which says whose it is, when it is none."""
+    """Returns a client of the server at an address.
+
+    Raises UsageError for an invalid address; the message names `whose` address it is.
+    """
     whose = whose or variable_of(_SETTING)
     scheme, _, rest = url.partition("://")
     try:
@@ -70,7 +73,7 @@ def client_of(url: str, whose: str = "", like: str = _FORMS) -> Redis:
             case "redis+sentinel" | "rediss+sentinel":
                 return _behind_sentinel(rest, tls=scheme.startswith("rediss"))
     except (ValueError, TypeError) as error:
-        said = str(error).partition("'")[0].rstrip(": ")  # what it quotes may be a part of the password
+        said = str(error).partition("'")[0].rstrip(": ")  # the quoted part may belong to the password
         raise UsageError(f"{whose} cannot be used: {said}. Give an address like {like}.") from None
     raise UsageError(
         f"{whose} cannot be used: harvester does not know addresses of the kind"
@@ -79,29 +82,29 @@ def client_of(url: str, whose: str = "", like: str = _FORMS) -> Redis:
 
 
 def check_address(config: Config) -> None:
-    """Asks nobody. Raises UsageError when the configured address is none, also for who does not use it."""
+    """Raises UsageError if the configured address is invalid, even if nothing uses it. Does not connect."""
     if config.redis_url:
         client_of(config.redis_url.get_secret_value())
 
 
 def named(config: Config) -> str:
-    """The server, for people: without what opens it."""
+    """Returns the server's name for people, without its password."""
     if not config.redis_url:
         return f"the private one in {shown(str(config.state_dir.absolute()), MAX_PATH_CHARACTERS)} on {platform.node()}"
     return without_userinfo(config.redis_url.get_secret_value().partition("?")[0])
 
 
 def check(config: Config) -> None:
-    """Asks Redis once, before anything is begun. Raises ServiceError or UsageError, with a remedy."""
+    """Sends Redis a request before other work starts. Raises ServiceError or UsageError, with a remedy."""
     failures: list[BaseException] = []
 
     def ask() -> None:
         try:
             asyncio.run(_examine(config))
-        except BaseException as error:  # noqa: BLE001  it is raised below
+        except BaseException as error:  # noqa: BLE001  raised again below
             failures.append(error)
 
-    # In a thread: the caller may already have an event loop.
+    # In a thread, since the caller may already have an event loop.
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
@@ -112,14 +115,14 @@ def check(config: Config) -> None:
 
 
 def unavailable(error: Exception) -> ServiceError:
-    """What a command says and ends with when Redis fails it."""
+    """Returns the error that ends a command when Redis fails."""
     what = "refuses harvester" if isinstance(error, (*_REFUSALS, ResponseError)) else "cannot be reached"
     remedy = f"Check {variable_of(_SETTING)} and that the server runs, or unset it: harvester then runs a private one."
     return ServiceError(f"Redis {what}: {_said(error)}. {remedy}")
 
 
 class _CancellableMixin:
-    """Sends commands without asyncio.wait_for, which loses cancellations in Python 3.11: the task would go on."""
+    """Sends commands without asyncio.wait_for, which loses cancellations in Python 3.11, so the task would continue."""
 
     socket_timeout: float | None
 
@@ -133,9 +136,10 @@ class _CancellableMixin:
 
 
 class _UnixConnection(UnixDomainSocketConnection):
-    """Logs in once it is connected, as the other kinds do.
+    """Logs in after it has connected, as the other kinds of connections do.
 
-    redis-py's logs in while it connects, and makes a ConnectionError of every refusal, which looks like an outage.
+    redis-py's class logs in while it connects, and turns every refusal into a ConnectionError, which looks like an
+    outage.
     """
 
     async def _connect(self) -> None:
@@ -144,7 +148,7 @@ class _UnixConnection(UnixDomainSocketConnection):
 
 
 def _cancellable(kind: Any) -> Any:
-    """The same kind of connection, with which tasks can be cancelled."""
+    """Returns a subclass of a connection class that allows tasks to be cancelled."""
     return type(kind.__name__, (_CancellableMixin, kind), {})
 
 
@@ -154,7 +158,7 @@ def _single(url: str) -> Redis:
         _check_database(urlsplit(url).path.strip("/"))
     client = Redis.from_url(url, **{name: value for name, value in OPTIONS.items() if name not in options})
     pool = client.connection_pool
-    pool.connection_class(**pool.connection_kwargs)  # so that unknown options are noticed now
+    pool.connection_class(**pool.connection_kwargs)  # raises for unknown options
     unix = pool.connection_class is UnixDomainSocketConnection
     pool.connection_class = _cancellable(_UnixConnection if unix else pool.connection_class)
     return client
@@ -191,7 +195,7 @@ def _behind_sentinel(rest: str, *, tls: bool) -> Redis:
 
 
 def _parts(rest: str, default_port: int) -> tuple[dict[str, Any], list[tuple[str, int]], str, dict[str, Any]]:
-    """Login, hosts with ports, path and options of an address that may name several hosts."""
+    """Returns login, hosts with ports, path and options of an address that may name several hosts."""
     address, _, query = rest.partition("?")
     place, _, path = address.partition("/")
     user, _, hosts = place.rpartition("@")
@@ -225,7 +229,7 @@ async def _examine(config: Config) -> None:
 
 
 def problem_of(about: dict[str, Any], config: Config) -> str:
-    """Why requests would not be safe on a server that says this about itself; empty when they are."""
+    """Returns the reason why requests would not be safe on a server with this INFO; empty if they are safe."""
     mode = about.get("redis_mode") or about.get("server_mode")
     policy = str(about.get("maxmemory_policy", ""))
     if mode == "sentinel":
@@ -250,14 +254,14 @@ def problem_of(about: dict[str, Any], config: Config) -> str:
 
 
 def forgets(about: dict[str, Any]) -> bool:
-    """Whether a server that says this about itself forgets when it ends. Snapshots are minutes old."""
+    """Returns True if a server with this INFO loses data when it ends. Snapshots are minutes old."""
     return not about.get("aof_enabled")
 
 
 def forget_log(config: Config) -> bool:
-    """Has Redis write its log anew, without what was in it once and is no more. Returns whether it does.
+    """Makes Redis rewrite its log, without deleted data. Returns True if Redis does so.
 
-    A server may refuse that to its users, or may be about it already.
+    A server may refuse this to its users, or may already be rewriting the log.
     """
 
     async def ask() -> bool:
@@ -272,12 +276,12 @@ def forget_log(config: Config) -> bool:
         return True
 
     if not config.redis_url and not (config.state_dir / kinds.Redis.name).is_dir():
-        return False  # a private one that was never begun has no log
+        return False  # a private server that was never started has no log
     return asyncio.run(ask())
 
 
 class RedisOutage(Outage):
-    """Makes a Redis outage a pause: until the server is back, has loaded, or has room."""
+    """Turns a Redis outage into a pause, until the server is up, has loaded its data, or has room."""
 
     SERVER = "Redis"
     ERRORS = (RedisError, OSError)
@@ -307,5 +311,5 @@ class RedisOutage(Outage):
 
 
 def _said(error: Exception) -> str:
-    """The error's text without the place in a script where it arose."""
+    """Returns the error's text without the position in a script."""
     return str(error).partition(" script:")[0].rstrip(".") or type(error).__name__

@@ -1,4 +1,7 @@
-"""What is not stored, and why: on disk, counted, and named once in the log. One for all who reject in a run."""
+"""Saves rejected records with the reason:
+
+on disk, in the stats, and once in the log. All components of a run share it.
+"""
 
 import logging
 from collections import Counter, defaultdict
@@ -25,34 +28,37 @@ logger = logging.getLogger(__name__)
 _encode = msgspec.json.encode
 
 MOST_REASONS = 200
-"""Reasons that are counted apart; some texts are different each time."""
+"""Maximum number of reasons that are counted separately. Some texts differ each time."""
 
 MOST_SHOWN = 300
-"""Characters of a reason or key in the log; all of them are in its line."""
+"""Maximum number of characters of a reason or key in the log. The line on disk has the full text."""
 
 
 def rejects_of(crawler: Crawler) -> "Rejects":
-    """Those of the run, in data/rejects/<spider>."""
+    """Returns the rejects of the run, in data/rejects/<spider>."""
 
     def make() -> Rejects:
         assert crawler.spider
         rejects = Rejects(crawler, load_config().data_dir / "rejects" / crawler.spider.name)
-        crawler.signals.connect(rejects.close, signals.spider_closed)  # no pipeline may be there to close it
+        crawler.signals.connect(rejects.close, signals.spider_closed)  # without a pipeline nothing else would close it
         return rejects
 
     return get_component(crawler, Rejects, make)
 
 
 class Rejects(Segments):
-    """A line for each: kind, key, reason, url, rejected_at, and `raw` as in staged lines, JSON without white space."""
+    """Writes a line for each reject: kind, key, reason, url, rejected_at, and `raw`.
+
+    `raw` has the form of staged lines, with JSON without white space.
+    """
 
     _named: frozenset[str] = frozenset()
-    """Stats of the kinds and reasons that the log has named."""
+    """Stats of the kinds and reasons that were logged."""
 
     def keep(self, rejects: Sequence[Reject], event: str = "rejected") -> None:
-        """When it returns they are with the operating system. `event` is what the stats call it.
+        """Writes rejects. When it returns, the operating system has them. `event` is their name in the stats.
 
-        Raises StorageError, has the run ended, and takes nothing from then on: RunEnding.
+        Raises StorageError, and ends the run. From then on it raises RunEnding.
         """
         lines: dict[str, list[bytes]] = defaultdict(list)
         for reject in rejects:
@@ -72,7 +78,7 @@ class Rejects(Segments):
             self.crawler.stats.inc_value(stat, count)
 
     def keep_dropped(self, item: Any, parts: Iterable[Any], why: str, url: str) -> int:
-        """Writes down which parts of an item somebody's pipeline dropped; how many."""
+        """Writes the parts of an item that a pipeline of the project dropped. Returns their number."""
         open_parts = set(parts)
         records = item.records if isinstance(item, Batch) else [item] if isinstance(item, Record) else []
         rejects = [part._replace(reason=why) for part in open_parts if isinstance(part, Reject)]
@@ -94,15 +100,15 @@ class Rejects(Segments):
 
 
 def slug(reject: Reject) -> str:
-    """The reason as part of a stat's name: what varies from record to record left out."""
+    """Returns the reason as part of a stat's name, without the words that vary from record to record."""
     words = pattern_of(_writable(reject.reason).removeprefix(f"{reject.kind}: "))
     return words.replace(" ", "_")[:60] or "unknown"
 
 
 def rejected_line(reject: Reject) -> bytes:
-    """One line of JSON, without newline."""
+    """Returns the reject as a line of JSON, without newline."""
     raw = reject.raw if isinstance(reject.raw, bytes) else repr(reject.raw).encode()
-    with suppress(ValueError, RecursionError):  # it is no JSON
+    with suppress(ValueError, RecursionError):  # raw is not JSON
         raw = msgspec.json.format(raw, indent=-1)
     told = {
         "kind": reject.kind,
@@ -115,7 +121,7 @@ def rejected_line(reject: Reject) -> bytes:
 
 
 def raw_of(item: Any) -> bytes:
-    """An item of any type as JSON, as far as it can be."""
+    """Returns an item of any type as JSON, or as text if it cannot be encoded."""
     try:
         return _encode(ItemAdapter(item).asdict(), enc_hook=repr)
     except (TypeError, ValueError, RecursionError):
@@ -123,5 +129,5 @@ def raw_of(item: Any) -> bytes:
 
 
 def _writable(text: str) -> str:
-    """Without surrogates, which no UTF-8 can hold."""
+    """Replaces surrogates, which UTF-8 cannot hold."""
     return str(text).encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""Items of pages that are done, saved until their crawl is over, so that feeds of a run that continues it have them.
+"""Saves the items of finished pages until the crawl is over, for the feeds of a run that continues it.
 
-<data folder>/feeds/<database>/<spider>/pages/...   segments, a line a page: its name, its fate, what it gave
-<data folder>/feeds/<database>/<spider>/files.json  file that is continued (-o) -> its size before the crawl
+<data folder>/feeds/<database>/<spider>/pages/...   segments, a line for each page: name, flag of failure, items
+<data folder>/feeds/<database>/<spider>/files.json  size of each continued file (-o) before the crawl
 """
 
 import json
@@ -23,25 +23,25 @@ from harvester.stores.staging import SUFFIX, read_segment
 _KIND = "pages"
 _FILES = "files.json"
 _CLOSED = "closed"
-"""File that is there when the last run ended in order: what it wrote to files stays if a crawl begins anew."""
+"""Name of a file that exists if the last run ended in order. Then its output to files stays if a new crawl begins."""
 
 
 class SavedPage(NamedTuple):
-    """What a page gave."""
+    """The items of a page."""
 
     name: str
     is_dead: bool
-    """Whether it failed after it had given these."""
+    """True if the page failed after it had yielded these items."""
     items: list[bytes]
 
 
 def saved_folder(config: Config, spider: str) -> Path:
-    """Where the items of a crawl of the spider are saved."""
+    """Returns the folder for the saved items of a spider's crawl."""
     return config.data_dir / "feeds" / config.database / spider
 
 
 def files_begun(folder: Path) -> dict[str, int]:
-    """Size of each file that the crawl writes to, as it was before."""
+    """Returns the sizes that the output files of the crawl had before the crawl."""
     try:
         sizes: dict[str, int] = json.loads((folder / _FILES).read_bytes())
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def files_begun(folder: Path) -> dict[str, int]:
 
 
 class SavedItems:
-    """Saves the items of a crawl. Raises StorageError, and has the run ended, when they cannot be written."""
+    """Saves the items of a crawl. Raises StorageError and ends the run when they cannot be written."""
 
     def __init__(self, crawler: Crawler, folder: Path) -> None:
         self._folder = folder
@@ -58,23 +58,23 @@ class SavedItems:
         self._files = files_begun(folder)
 
     def begin_anew(self) -> None:
-        """Forgets the pages of the crawl before. If it was killed, what it wrote to files will be cut off."""
+        """Forgets the pages of the previous crawl. If that was killed, its output will be cut off from the files."""
         files = {} if (self._folder / _CLOSED).exists() else self._files
         self.forget()
         if files:
             self._write_files(files)
 
     def go_on(self) -> None:
-        """The crawl before is continued."""
+        """Continues the previous crawl."""
         (self._folder / _CLOSED).unlink(missing_ok=True)
 
     def forget(self) -> None:
-        """The crawl is over."""
+        """Removes the saved items, because the crawl is over."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._files = {}
 
     def begin(self, file: Path) -> None:
-        """Cuts off what earlier runs of the crawl wrote to a file, so that all of it is written once more."""
+        """Cuts off the output of earlier runs of the crawl from a file, so that everything is written again."""
         size = file.stat().st_size if file.is_file() else 0
         before = self._files.get(str(file))
         if before is None:
@@ -90,12 +90,12 @@ class SavedItems:
         self._files = files
 
     def save(self, page: SavedPage) -> None:
-        """When this returns, no SIGKILL can lose it."""
+        """Saves a page. When this returns, a SIGKILL cannot lose it."""
         given = b64encode(msgspec.msgpack.encode(page.items))
         self._segments.write(_KIND, [b"%s %d %s" % (page.name.encode(), page.is_dead, given)])
 
     def read(self) -> Iterator[SavedPage]:
-        """All pages that were saved, in their order. What a killed run left is completed first."""
+        """Yields all saved pages, in their order. Completes the segments of a killed run first."""
         self._segments.open()
         for path in sorted(self._folder.glob(f"{_KIND}/*/*{SUFFIX}")):
             for line in read_segment(path):

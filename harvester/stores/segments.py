@@ -1,4 +1,4 @@
-"""Segments that pipelines write. What cannot be written ends the run, and goes back with the page it is from."""
+"""Segments that pipelines write. A write error ends the run, and the page is returned to the frontier."""
 
 import logging
 from pathlib import Path
@@ -18,7 +18,7 @@ _REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another
 
 
 class Segments:
-    """Segments below `folder`. The stat `harvester/exit_code` becomes that of StorageError when one fails."""
+    """Writes segments below `folder`. A failure sets the stat `harvester/exit_code` to the code of StorageError."""
 
     def __init__(self, crawler: Crawler, folder: Path) -> None:
         self.crawler = crawler
@@ -27,7 +27,7 @@ class Segments:
         self._is_open = self._failed = False
 
     def open(self) -> None:
-        """Completes what killed runs left. Raises StorageError."""
+        """Completes the segments of killed runs. Raises StorageError."""
         self._is_open = True
         try:
             make_closed(self.folder)
@@ -38,7 +38,7 @@ class Segments:
             raise self._told(str(error)) from None
 
     def close(self) -> None:
-        """Gives the segments their names, and completes what processes left that were killed meanwhile."""
+        """Gives the segments their final names, and completes the segments of processes killed in the meantime."""
         try:
             self._writer.close()
             if self._is_open:
@@ -47,9 +47,9 @@ class Segments:
             self._told(str(error))
 
     def write(self, kind: str, lines: list[bytes]) -> int:
-        """The compressed size in bytes.
+        """Writes lines. Returns their compressed size in bytes.
 
-        Raises StorageError, has the run ended, and takes nothing from then on: RunEnding.
+        Raises StorageError, and ends the run. From then on it raises RunEnding.
         """
         if self._failed:
             raise RunEnding("earlier ones could not be written; they are fetched again when the crawl is continued")

@@ -1,10 +1,10 @@
-"""Staged lines: compressed JSON lines in segment files, which a kill in mid-write cannot spoil.
+"""Staged lines: compressed JSON lines in segment files, which a kill during a write cannot damage.
 
     <root>/<kind>/<date>/<time>-<pid>-<n>.jsonl.zst
 
-A segment being written has `.open` behind its name and is left alone by readers. It grows by whole zstd frames of
-whole lines, one write each, and gets its name when it is full, at midnight (UTC) and when its writer closes. When
-the writer dies first, the next start cuts off a torn frame and gives the segment its name (`recover`).
+A segment that is being written has the suffix `.open`, and readers skip it. It grows by whole zstd frames of whole
+lines, one write for each. It gets its final name when it is full, at midnight (UTC) and when its writer closes. If the
+writer dies first, the next start cuts off a torn frame and renames the segment (`recover`).
 """
 
 import contextlib
@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl.zst"
 OPEN = ".open"
-"""Behind the name of a segment that is being written."""
+"""Suffix of a segment that is being written."""
 REWRITTEN = ".tmp"
-"""Behind the name of a segment that is to replace another."""
+"""Suffix of a segment that will replace another."""
 LOCK = ".lock"
-"""Behind the name of an unfinished file: held by the process that writes it."""
+"""Suffix of the lock of an unfinished file. The process that writes the file holds the lock."""
 MOST_SEGMENT_BYTES = 64 * 1024 * 1024
-"""Compressed; a segment that is larger gets no more lines."""
+"""Maximum number of compressed bytes. A larger segment gets no more lines."""
 
 _UNFINISHED = {OPEN, REWRITTEN, LOCK}
 
@@ -42,7 +42,7 @@ _number = itertools.count(1)
 
 
 class SegmentWriter:
-    """Writes lines below `root`, each kind into its own segment. For one thread."""
+    """Writes lines below `root`, each kind into its own segment. For use by one thread."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -50,9 +50,9 @@ class SegmentWriter:
         self._compressor = _compressor()
 
     def write(self, kind: str, lines: Sequence[bytes]) -> int:
-        """Hands whole lines (given without newline) to the operating system; the compressed size in bytes.
+        """Hands whole lines (given without newline) to the operating system. Returns the compressed size in bytes.
 
-        When this returns, a SIGKILL cannot lose them. Raises StorageError, and then none of them is there.
+        When this returns, a SIGKILL cannot lose the lines. Raises StorageError, and then none of the lines is written.
         """
         today = datetime.now(UTC).date()
         segment = self._segments.get(kind)
@@ -67,7 +67,7 @@ class SegmentWriter:
         return len(frame)
 
     def close(self) -> None:
-        """Gives the segments their names. Raises StorageError when the disk did not take one."""
+        """Gives the segments their final names. Raises StorageError when a segment could not be written to disk."""
         errors = []
         while self._segments:
             try:
@@ -79,11 +79,11 @@ class SegmentWriter:
 
 
 class _Segment:
-    """A segment being written. Its lock, a file beside it, tells others that the writer lives."""
+    """A segment that is being written. Its lock, a file beside it, shows others that the writer lives."""
 
     def __init__(self, path: Path, lock: FileLock, descriptor: int, day: date) -> None:
         self.path = path
-        """The name it will have."""
+        """Final path of the segment."""
         self.size = 0
         self.date = day
         self._descriptor = descriptor
@@ -97,7 +97,7 @@ class _Segment:
             while True:
                 name = f"{datetime.now(UTC):%H%M%S}-{os.getpid()}-{next(_number)}{SUFFIX}"
                 path = day_folder / name
-                with contextlib.suppress(Timeout, FileExistsError):  # machines and containers share process ids
+                with contextlib.suppress(Timeout, FileExistsError):  # machines and containers may share process ids
                     return cls(path, *_open_new(path), day)
         except OSError as error:
             raise _failure(day_folder, error) from error
@@ -122,7 +122,7 @@ class _Segment:
                 os.close(self._descriptor)
             if self.size == 0:
                 _open_name(self.path).unlink()
-            elif not torn:  # else it is left to `recover`
+            elif not torn:  # a torn segment is left to `recover`
                 _open_name(self.path).rename(self.path)
         except OSError as error:
             raise _failure(self.path, error) from error
@@ -131,9 +131,11 @@ class _Segment:
 
 
 def recover(root: Path) -> list[Path]:
-    """Completes the segments below `root` whose writers are dead: cut after the last whole frame, and named.
+    """Completes the segments below `root` whose writers are dead:
 
-    Leaves those of living writers alone. Raises StorageError.
+    cuts them after the last whole frame, and renames them.
+
+    Segments of living writers are left unchanged. Raises StorageError.
     """
     recovered = []
     try:
@@ -150,7 +152,7 @@ def recover(root: Path) -> list[Path]:
 
 
 def read_segment(path: Path) -> Iterator[bytes]:
-    """The lines of a segment, without newline. Raises StorageError where it cannot be read, or breaks off."""
+    """Yields the lines of a segment, without newline. Raises StorageError if it cannot be read, or is truncated."""
     try:
         with path.open("rb") as file:
             whole, size = end_of_frames(file), file.seek(0, os.SEEK_END)
@@ -160,7 +162,7 @@ def read_segment(path: Path) -> Iterator[bytes]:
                     if not line.endswith(b"\n"):
                         raise StorageError(f"{path} is damaged: it ends within a line.")
                     yield line[:-1]
-            if whole < size:  # the decompressor takes a frame that breaks off for the end
+            if whole < size:  # the decompressor takes a truncated frame for the end
                 raise StorageError(f"{path} is damaged: it breaks off; of its {size:,} bytes {whole:,} can be read.")
     except ZstdError as error:
         raise StorageError(f"{path} is damaged: {error}.") from error
@@ -169,10 +171,10 @@ def read_segment(path: Path) -> Iterator[bytes]:
 
 
 def iter_records(data_dir: Path, spider: str, kind: str, since: datetime | None = None) -> Iterator[dict[str, Any]]:
-    """The staged lines of a kind, oldest day first, as the pipeline wrote them (see StagingPipeline).
+    """Yields the staged lines of a kind, oldest day first, as the pipeline wrote them (see StagingPipeline).
 
-    With `since`, which has a time zone, only what was fetched then or later. A record that was fetched twice, or
-    on its way when a run was killed, comes twice. Raises StorageError when a segment is damaged.
+    With `since`, which must have a time zone, yields only records fetched then or later. A record that was fetched
+    twice, or was in progress when a run was killed, comes twice. Raises StorageError when a segment is damaged.
     """
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     for path in sorted((data_dir / "staging" / spider / kind).glob(f"*/*{SUFFIX}")):
@@ -185,10 +187,10 @@ def iter_records(data_dir: Path, spider: str, kind: str, since: datetime | None 
 
 
 def rewrite_segment(path: Path, keep: Callable[[bytes], bytes | None]) -> int:
-    """Replaces each line by what `keep` makes of it, None to leave it out; how many lines that changed.
+    """Replaces each line by the result of `keep`, or removes it if that is None. Returns the number of changed lines.
 
-    Atomic: a reader, and a kill, meet the old segment or the new one. A segment without lines is removed, one in
-    which nothing changed is not touched. Raises StorageError, and then the old segment is there.
+    Atomic: readers see either the old segment or the new one, also after a kill. A segment without lines is removed; a
+    segment without changes is not touched. Raises StorageError, and then the old segment stays.
     """
     changed = 0
 
@@ -219,7 +221,7 @@ def rewrite_segment(path: Path, keep: Callable[[bytes], bytes | None]) -> int:
 
 
 def _write_all(path: Path, lines: Iterator[bytes]) -> int:
-    """Writes a new file through to the disk; how many lines it has."""
+    """Writes a new file and syncs it to the disk. Returns the number of lines."""
     count = 0
     with path.open("wb") as file:
         with _compressor().stream_writer(file, closefd=False) as stream:
@@ -232,7 +234,7 @@ def _write_all(path: Path, lines: Iterator[bytes]) -> int:
 
 
 def _open_new(segment: Path) -> tuple[FileLock, int]:
-    """The lock and the descriptor of a new segment. Raises Timeout or FileExistsError when the name is taken."""
+    """Returns lock and descriptor of a new segment. Raises Timeout or FileExistsError when the name is taken."""
     lock = _lock(_open_name(segment))
     lock.acquire(blocking=False)
     try:
@@ -263,17 +265,17 @@ def _without_lock(path: Path) -> Path:
 
 def _release(lock: FileLock) -> None:
     """Releases a lock and removes its file, in the order that the platform allows."""
-    with contextlib.suppress(OSError):  # Windows removes no open file
+    with contextlib.suppress(OSError):  # Windows cannot remove an open file
         Path(lock.lock_file).unlink()
     lock.release()
     if os.name == "nt":
-        with contextlib.suppress(OSError):  # somebody else holds it by now, and removes it
+        with contextlib.suppress(OSError):  # another process may hold it by now, and remove it
             Path(lock.lock_file).unlink()
 
 
 @contextlib.contextmanager
 def _if_abandoned(path: Path) -> Iterator[bool]:
-    """Holds the lock of an unfinished file; False when its writer lives or has just finished it."""
+    """Yields True while it holds the lock of an unfinished file; False if the writer lives or has just finished."""
     lock = _lock(path)
     try:
         lock.acquire(blocking=False)

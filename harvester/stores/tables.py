@@ -1,4 +1,4 @@
-"""Rows as a table in a file: CSV, JSON lines or Parquet, with a column for each field of a record type."""
+"""Writes rows as a table to a file: CSV, JSON lines or Parquet, with a column for each field of a record type."""
 
 import codecs
 import csv
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 CHUNK = 2000
-"""Rows that are read together, and written together. MongoDB would send 16 MB of them."""
+"""Number of rows that are read and written together. MongoDB would send 16 MB of rows."""
 PLACES = 10
-"""Behind the point, of decimals in Parquet: of their 38 digits."""
+"""Number of decimal places in Parquet, within the 38 digits of a decimal."""
 _DIGITS = Context(prec=38)
 
 
 class Format(StrEnum):
-    """Of exported files."""
+    """Formats of exported files."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -49,7 +49,7 @@ class Column(NamedTuple):
 
     name: str
     kind: type
-    """str, int, float, bool, Decimal, datetime or date (MongoDB has it as text); object: anything, written as JSON."""
+    """str, int, float, bool, Decimal, datetime or date (text in MongoDB); object: any value, written as JSON."""
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -57,25 +57,25 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class CsvOptions(NamedTuple):
-    """The ways in which a CSV file may differ."""
+    """The options of a CSV file."""
 
     encoding: str = "utf-8"
     errors: str = "replace"
-    """How characters are written that the encoding lacks, as `str.encode` takes it."""
+    """Handling of characters that the encoding lacks, as in `str.encode`."""
     has_header: bool = True
     escape_formulas: bool = False
-    """Puts an apostrophe before texts that a spreadsheet program would run as a formula."""
+    """True to put an apostrophe before texts that a spreadsheet program would run as a formula."""
     dialect: Mapping[str, Any] = {}
     """Arguments of `csv.writer`: delimiter, quotechar, ..."""
 
 
 PLAIN_CSV = CsvOptions()
 EXCEL = CsvOptions(encoding="utf-8-sig", escape_formulas=True)
-"""A CSV file as Excel opens it: it tells UTF-8 by the byte order mark."""
+"""A CSV file for Excel, which recognizes UTF-8 by the byte order mark."""
 
 
 class Table(ABC):
-    """Rows that are written into an open file. The file stays open."""
+    """Rows that are written to an open file. The file stays open."""
 
     def __init__(
         self, file: IO[bytes], columns: Sequence[Column], zstd: bool = False, options: CsvOptions = PLAIN_CSV
@@ -87,19 +87,19 @@ class Table(ABC):
         self._out: Any = ZstdCompressor().stream_writer(file, closefd=False) if zstd else file
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Raises OSError, as `close`."""
+        """Writes rows. Raises OSError, as `close` does."""
         if rows:
             self.rows += len(rows)
             self._write(rows)
 
     def close(self) -> None:
-        """Writes what ends the table."""
+        """Writes the end of the table."""
         if self._out is not self._file:
             self._out.close()
         self._file.flush()
 
     def abandon(self) -> None:  # noqa: B027
-        """To be called before the file of a table is closed that was not written to its end."""
+        """Must be called before the file of an unfinished table is closed."""
 
     @abstractmethod
     def _write(self, rows: Sequence[Row]) -> None: ...
@@ -130,12 +130,12 @@ class _Csv(Table):
     def _cell(self, value: Any) -> str:
         mark = self._options.escape_formulas and isinstance(value, str) and value.startswith(FORMULA_STARTS)
         text = f"'{value}" if mark else _as_text(value)
-        if not text.isascii():  # what stands for a missing character may have to be quoted, as `&#228;` before a `;`
+        if not text.isascii():  # the substitute for a missing character may need quotes, as `&#228;` before a `;`
             text = text.encode(self._options.encoding, self._options.errors).decode(self._options.encoding)
         return text
 
     def _write_lines(self, lines: Iterable[Sequence[str]]) -> None:
-        for line in lines:  # before Python 3.13 a carriage return was no reason for it to quote
+        for line in lines:  # before Python 3.13 it did not quote carriage returns
             (self._quoted if any("\r" in each for each in line) else self._plain).writerow(line)
         self._out.write(self._encode(self._text.getvalue()))
         self._text.seek(0)
@@ -175,7 +175,7 @@ TABLES: Mapping[Format, type[Table]] = {Format.JSONL: _Jsonl, Format.CSV: _Csv, 
 
 
 class TableFile:
-    """A table that is written beside its place, and moved there when it is whole and on the disk."""
+    """A table that is written to a temporary file, and moved to its final path when it is complete and on disk."""
 
     def __init__(
         self,
@@ -191,17 +191,17 @@ class TableFile:
         self.table = TABLES[form](self._file, columns, zstd, options)
 
     def close(self) -> None:
-        """Writes through to the disk."""
+        """Syncs the file to the disk."""
         self.table.close()
         os.fsync(self._file.fileno())
         self._file.close()
 
     def move(self) -> None:
-        """To its place."""
+        """Moves the file to its final path."""
         self.temporary.replace(self.path)
 
     def abandon(self) -> None:
-        """Removes what was not moved."""
+        """Removes the file if it was not moved."""
         self.table.abandon()
         with suppress(OSError):
             self._file.close()
@@ -210,7 +210,10 @@ class TableFile:
 
 
 def columns_of(kind: type[Record]) -> list[Column]:
-    """Of a collection's records: `_id`, the fields, and the fields of the provenance as `provenance.url`."""
+    """Returns the columns for records of a type:
+
+    `_id`, the fields, and the fields of the provenance as `provenance.url`.
+    """
     columns = [Column("_id", str)]
     for name, hint in get_type_hints(kind).items():
         if name == "provenance":
@@ -226,7 +229,7 @@ FIELDS_SEEN: list[dict[str, Any]] = [
     {"$group": {"_id": "$field.k", "kinds": {"$addToSet": {"$type": "$field.v"}}}},
     {"$sort": {"_id": 1}},
 ]
-"""What MongoDB is asked for the columns of records whose fields vary."""
+"""MongoDB stages that find the columns of records whose fields vary."""
 _KINDS = {
     "string": str,
     "int": int,
@@ -239,7 +242,7 @@ _KINDS = {
 
 
 def columns_seen(kind: type[Record], fields: Iterable[Row]) -> list[Column]:
-    """Of such a collection: those that all records have, and one for each field that was seen."""
+    """Returns the columns of such records: the columns that all records have, and one for each field that was found."""
     columns = [column for column in columns_of(kind) if column.name == "_id" or column.name.startswith("provenance.")]
     for field in fields:
         if field["_id"] not in ("_id", "provenance", OUTBOX):
@@ -250,14 +253,14 @@ def columns_seen(kind: type[Record], fields: Iterable[Row]) -> list[Column]:
 
 
 def column_kind(hint: Any) -> type:
-    """Of the column of values of a type."""
+    """Returns the kind of column for values of a type."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = {each for each in get_args(hint) if each is not type(None)} or {object}
     return hint if hint in (str, int, float, bool, Decimal, datetime, date) else object
 
 
 def values_of(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any]:
-    """Yields a row's values in the order of the columns; None for what it does not have, and for NaN."""
+    """Yields a row's values in the order of the columns; None for missing values and for NaN."""
     for column in columns:
         value: Any = row
         for part in path_of(column.name, row):
@@ -266,7 +269,10 @@ def values_of(row: Mapping[str, Any], columns: Sequence[Column]) -> Iterator[Any
 
 
 def is_nan(value: Any) -> bool:
-    """Tells numbers that are not finite. JSON has none of these, so every format leaves them out."""
+    """Tells whether the value is a number that is not finite.
+
+    JSON lacks such numbers, so all formats leave them out.
+    """
     if isinstance(value, Decimal128):
         value = value.to_decimal()
     if isinstance(value, Decimal):
@@ -275,7 +281,7 @@ def is_nan(value: Any) -> bool:
 
 
 def path_of(name: str, row: Mapping[str, Any]) -> list[str]:
-    """The names that lead to a column's value. A field of an item may have a point in its name, like `No.`."""
+    """Returns the names that lead to a column's value. A field of an item may have a point in its name, like `No.`."""
     return [name] if name in row else name.split(".")
 
 
@@ -290,17 +296,17 @@ def _as_text(value: Any) -> str:
 
 
 def in_json(value: Any) -> Any:
-    """What stands in JSON for a value of MongoDB that msgspec does not know: large numbers, decimals, ids."""
+    """Converts a MongoDB value that msgspec does not know to JSON: large numbers, decimals, ids."""
     if isinstance(value, Int64):
         return int(value)
     return None if is_nan(value) else str(value)
 
 
 def _typed(value: Any, kind: type) -> Any:
-    """None for a value that is of another type than its column, as one that an older version wrote may be."""
+    """Returns None for a value of another type than its column. An older version may have written such a value."""
     if kind in (object, date):
         return None if value is None else _as_text(value)
-    if isinstance(value, bool) and kind is not bool:  # which is an int, too
+    if isinstance(value, bool) and kind is not bool:  # a bool is also an int
         return None
     if kind is float and isinstance(value, int):
         return float(value)
@@ -310,7 +316,7 @@ def _typed(value: Any, kind: type) -> Any:
 
 
 def _decimal(value: Any) -> Decimal | None:
-    """As Parquet holds it; None when it is none, or too large."""
+    """Returns the decimal as Parquet holds it; None if it is not a number, or too large."""
     try:
         number = Decimal(str(value)).quantize(Decimal(1).scaleb(-PLACES), context=_DIGITS)
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""Validators of pages (ETag, Last-Modified), by which a site can say that a page is as it was. They are in MongoDB."""
+"""Validators of pages (ETag, Last-Modified), which let a site answer that a page is unchanged. Stored in MongoDB."""
 
 import asyncio
 import contextlib
@@ -23,17 +23,20 @@ logger = logging.getLogger(__name__)
 
 COLLECTION = "validators"
 KEPT_S = 180 * 24 * 3600
-"""How long the validators are kept of a page that is not asked for."""
+"""Seconds to keep the validators of a page that is no longer requested."""
 MOST_LENGTH = 1024
-"""Characters of a validator; longer ones are no use."""
+"""Maximum number of characters of a validator. Longer ones are useless."""
 LINGER_S = 0.5
-"""How long a validator waits for others to be written with."""
+"""Seconds that a validator waits to be written together with others."""
 DISTRUST_S = 30.0
-"""How long MongoDB is not asked after it failed: pages are then asked for in full."""
+"""Seconds without queries after MongoDB failed. Pages are requested in full during this time."""
 
 
 class Validators:
-    """The collection `validators` of MongoDB. What is asked for together travels together, and so does what is kept."""
+    """The collection `validators` of MongoDB.
+
+    Simultaneous reads share a query, and simultaneous writes share a bulk write.
+    """
 
     def __init__(self, config: Config, stats: StatsCollector) -> None:
         self._config = config
@@ -47,7 +50,7 @@ class Validators:
         self._closing = asyncio.Event()
 
     async def of(self, key: bytes) -> Mapping[str, Any] | None:
-        """`etag` or `modified`, as the site sent it; None when nothing is known."""
+        """Returns `etag` or `modified`, as the site sent it; None if nothing is known."""
         if monotonic() < self._distrusted_until:
             return None
         found = self._asked.get(key)
@@ -58,7 +61,7 @@ class Validators:
         return await asyncio.shield(found)
 
     def keep(self, key: bytes, spider: str, validators: dict[str, str] | None) -> None:
-        """None: the page must not be known again."""
+        """Saves the validators of a page, or deletes them if `validators` is None."""
         if validators is None:
             self._change(key, DeleteOne({"_id": key}))
             return
@@ -68,12 +71,12 @@ class Validators:
         self._change(key, UpdateOne({"_id": key}, now, upsert=True))
 
     def touch(self, key: bytes) -> None:
-        """The page is as it was."""
+        """Notes that the page is unchanged."""
         if key not in self._changed:
             self._change(key, UpdateOne({"_id": key}, {"$set": {"at": datetime.now(UTC)}}))
 
     async def close(self) -> None:
-        """Writes what is left."""
+        """Writes all pending changes."""
         self._closing.set()
         if self._writer:
             await asyncio.wait([self._writer])
@@ -83,7 +86,7 @@ class Validators:
             await disconnect(self._collection.database)
 
     async def _read(self) -> None:
-        await asyncio.sleep(0)  # let the requests of this moment gather
+        await asyncio.sleep(0)  # let the current requests gather
         while self._asked:
             asked, self._asked = self._asked, {}
             rows: dict[bytes, Mapping[str, Any]] = {}
@@ -114,7 +117,7 @@ class Validators:
             try:
                 collection = await self._connected()
                 await collection.bulk_write(list(changed.values()), ordered=False)
-            except (PyMongoError, OSError) as error:  # those pages are asked for in full the next time
+            except (PyMongoError, OSError) as error:  # these pages are requested in full the next time
                 self._distrust(error)
 
     async def _connected(self) -> AsyncCollection[dict[str, Any]]:
@@ -132,7 +135,7 @@ class Validators:
 
 
 def validators_of(headers: Headers) -> dict[str, str] | None:
-    """`etag` or `modified` of an answer, as they are; None when there is none that may be kept and relied upon."""
+    """Returns `etag` or `modified` of a response, unchanged; None if neither may be saved and is reliable."""
     if "no-store" in _text(headers, "Cache-Control").lower():
         return None
     if etag := _text(headers, "ETag"):
@@ -142,7 +145,7 @@ def validators_of(headers: Headers) -> dict[str, str] | None:
 
 
 def _is_settled(modified: str, sent: str) -> bool:
-    """Whether no change can have followed within the same second (RFC 9110, section 8.8.2.2)."""
+    """True if no change can have followed within the same second (RFC 9110, section 8.8.2.2)."""
     try:
         changed = parsedate_to_datetime(modified)
         now = parsedate_to_datetime(sent) if sent else datetime.now(UTC)

@@ -27,7 +27,7 @@ class RepoRecord(NamedTuple):
 
 
 def parse_list_records(body: bytes, did: str, collection: str) -> tuple[list[RepoRecord], str | None]:
-    """Parses com.atproto.repo.listRecords into records and cursor. Raises ParseError for a record of another account."""
+    """Parses com.atproto.repo.listRecords into records and cursor. Raises ParseError for another account's record."""
     page = wire.read_page(wire.decode_list_records_page, body)
     for row in page.records:
         if not row.uri.startswith(f"at://{did}/{collection}/"):

@@ -14,7 +14,7 @@ from harvester.parsers.json_values import string
 
 
 def read_staged(kind: str, key: str, raw: bytes, provenance: Provenance) -> Record | None:
-    """Returns the record of a line; None for an unknown kind of line. Raises views.BAD for a line that cannot be read."""
+    """Returns the record of a line; None for an unknown kind of line. Raises views.BAD for an unreadable line."""
     part = Raw(raw)
     match kind:
         case Profile.KIND:

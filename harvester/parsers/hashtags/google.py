@@ -18,7 +18,7 @@ _HT = "{https://trends.google.com/trending/rss}"
 
 
 def parse_rss(body: bytes, look: VisitContext) -> ParsedTrends:
-    """Parses the trends in their order, with articles about them. Raises ParseError when the response is another feed."""
+    """Parses the trends in their order, with articles about them. Raises ParseError for another feed."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(body, parser)

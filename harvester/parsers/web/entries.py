@@ -43,10 +43,10 @@ def with_ids(
     """Gives each entry an id: its own, else its address, else a digest of the content.
 
     Entries with the same id that differ in address, title or date are several: a digest of the three is appended to
-    their ids. `known` holds digests of ids that were ambiguous before. An entry with such an id gets the longer id even if it
-    is alone, so that it keeps its id when others come. `are_trusted` is for Atom, where entries with the same id are
-    versions of one entry, if each states when it was changed. Returns the entries, only the latest of several versions,
-    and all ambiguous ids.
+    their ids. `known` holds digests of ids that were ambiguous before. An entry with such an id gets the longer id even
+    if it is alone, so that it keeps its id when others come. `are_trusted` is for Atom, where entries with the same id
+    are versions of one entry, if each states when it was changed. Returns the entries, only the latest of several
+    versions, and digests of all ambiguous ids.
     """
     groups: defaultdict[str, list[Given]] = defaultdict(list)
     in_order: list[tuple[str, Given]] = []

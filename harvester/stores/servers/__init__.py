@@ -1,8 +1,8 @@
 """The servers that harvester needs: the configured ones, or private ones that start with their first user.
 
-All processes of the project share one private MongoDB and one private Redis (Valkey) below `state_dir`.
-A supervisor process owns each server; every user holds a loopback connection to it, so the kernel tells it
-when a user has ended, however it ended. After the last one it stops the server. The data stays on disk.
+All processes of the project share one private MongoDB and one private Redis (Valkey) below `state_dir`. A supervisor
+process owns each server. Every user holds a loopback connection to it, so the kernel reports the end of a user, even of
+a killed one. After the last user has left, the supervisor stops the server. The data stays on disk.
 """
 
 from typing import TYPE_CHECKING
@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # the supervisor imports this package too, and should stay sm
 
 
 def mongodb_uri(config: "Config") -> str:
-    """Address of the configured MongoDB, or of the private one, which is started unless it runs.
+    """Returns the address of the configured MongoDB, or of the private one, which is started if it does not run.
 
-    Blocks until the server answers (about a second when it has to be started). From then on this process
-    counts as a user until it ends. Call it again whenever the server cannot be reached: should the private
-    one have died together with its supervisor, it is started again, on the same port unless that is taken.
-    Threads may call it; a forked child counts as a user once it calls it itself. Raises ServiceError.
+    Blocks until the server answers (about a second if it must be started). From then on this process counts as a user
+    until it ends. Call it again whenever the server cannot be reached: if the private server died together with its
+    supervisor, it is started again, on the same port unless that is taken. Threads may call it; a forked child counts
+    as a user after its own call. Raises ServiceError.
     """
     if config.mongodb_uri:
         return config.mongodb_uri.get_secret_value()
@@ -28,17 +28,17 @@ def mongodb_uri(config: "Config") -> str:
 
 
 def has_mongodb(config: "Config") -> bool:
-    """Whether there is one already: a configured one, or a private one with data."""
+    """True if there is a server already: a configured one, or a private one with data."""
     return bool(config.mongodb_uri) or (config.state_dir / MongoDB.name / "data").is_dir()
 
 
 def redis_url(config: "Config") -> str:
-    """Address of the configured Redis, or of the private one; otherwise as `mongodb_uri`."""
+    """Returns the address of the configured Redis, or of the private one. See `mongodb_uri`."""
     if config.redis_url:
         return config.redis_url.get_secret_value()
     return membership.join(Redis(), config.state_dir)
 
 
 def leave() -> None:
-    """This process uses the private servers no more. The end of the process does the same."""
+    """Ends the use of the private servers by this process, as the end of the process does."""
     membership.leave_all()

@@ -1,4 +1,4 @@
-"""Finds a binary that runs here: the system's own first, then those that came as Python packages."""
+"""Finds a binary that runs on this machine: first the system's own, then binaries in Python packages."""
 
 import shutil
 import signal
@@ -11,7 +11,7 @@ TRIAL_TIMEOUT_SECONDS = 30
 
 
 def find_binary(server: PrivateServer) -> str:
-    """Path of the server's binary. Raises ServiceError that quotes what each candidate said."""
+    """Returns the path of the server's binary. Raises ServiceError with the errors of all candidates."""
     found = [path for name in server.executables if (path := shutil.which(name))]
     found += [str(path) for path in server.wheel_binaries()]
     complaints = []
@@ -29,7 +29,7 @@ def find_binary(server: PrivateServer) -> str:
 
 
 def describe_exit(code: int) -> str:
-    """The return code of a process in words. Negative codes are signals, as in subprocess."""
+    """Describes the return code of a process. Negative codes are signals, as in subprocess."""
     if code >= 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name
@@ -39,7 +39,7 @@ def describe_exit(code: int) -> str:
 
 
 def _complaint_of(binary: str) -> str | None:
-    """Why the binary does not run; None when it does."""
+    """Returns the reason why the binary does not run; None if it runs."""
     try:
         trial = subprocess.run(
             [binary, "--version"],

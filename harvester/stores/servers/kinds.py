@@ -1,4 +1,4 @@
-"""What differs between the private servers: their binaries, how one is started, when it is ready."""
+"""The kinds of private servers: their binaries, how to start them, and when they are ready."""
 
 import socket
 import sys
@@ -11,18 +11,18 @@ LOOPBACK = "127.0.0.1"
 
 
 class ServerAccess(NamedTuple):
-    """Where a private server listens, and what it asks its clients for."""
+    """The address of a private server, and the secret that clients need."""
 
     secret_file: Path
     secret: str
     socket: Path | None
-    """A Unix socket in a folder that is closed to others; None where there are none."""
+    """A Unix socket in a folder that is closed to others; None on platforms without Unix sockets."""
     port: int = 0
-    """On loopback, when there is no socket."""
+    """Port on loopback, used without a socket."""
 
 
 def connect(path: Path | None, port: int, timeout: float) -> socket.socket:
-    """A connection to the Unix socket, or to the port on loopback when there is none."""
+    """Returns a connection to the Unix socket, or to the port on loopback if `path` is None."""
     if path is None:
         return socket.create_connection((LOOPBACK, port), timeout=timeout)
     connection = socket.socket(socket.AF_UNIX)
@@ -39,43 +39,43 @@ class PrivateServer(ABC):
     """A server that can be run privately."""
 
     name: ClassVar[str]
-    """Of its folder below state_dir."""
+    """Name of the server's folder below state_dir."""
     title: ClassVar[str]
     executables: ClassVar[tuple[str, ...]]
     """Names to look for on PATH."""
     remedies: ClassVar[tuple[str, ...]]
-    """What to do when no binary runs."""
+    """Advice for the case that no binary runs."""
 
     @abstractmethod
     def wheel_binaries(self) -> list[Path]:
-        """Binaries that Python packages brought."""
+        """Returns the binaries in installed Python packages."""
 
     @abstractmethod
     def command(self, binary: str, data: Path) -> list[str]:
-        """How to run it in the foreground; where it listens comes after."""
+        """Returns the command that runs the server in the foreground, without `options`."""
 
     @abstractmethod
     def options(self, access: ServerAccess) -> list[str]:
-        """Makes it listen there and nowhere else, to those who know the secret.
+        """Returns the options that restrict the server to this address, and to clients that know the secret.
 
-        The secret itself is not among them: everybody may read a process's command line.
+        The secret itself is not among the options, since everybody may read a process's command line.
         """
 
     def stdin(self, access: ServerAccess) -> str:
-        """What it reads at its start."""
+        """Returns the input that the server reads at its start."""
         return ""
 
     @abstractmethod
     def uri(self, access: ServerAccess) -> str:
-        """Its address for clients, with the secret."""
+        """Returns the address for clients, with the secret."""
 
     @abstractmethod
     def answers(self, access: ServerAccess) -> bool:
-        """Whether it is ready for clients."""
+        """True if the server is ready for clients."""
 
 
 class MongoDB(PrivateServer):
-    """A standalone mongod: journalled, small cache."""
+    """A standalone mongod with a journal and a small cache."""
 
     name = "mongodb"
     title = "MongoDB"
@@ -97,16 +97,16 @@ class MongoDB(PrivateServer):
 
     def command(self, binary: str, data: Path) -> list[str]:
         command = [binary, "--dbpath", str(data), "--quiet"]
-        command += ["--wiredTigerCacheSizeGB", "1"]  # holds the items of a job of a million, and their indexes
+        command += ["--wiredTigerCacheSizeGB", "1"]  # holds the items of a job with a million items, and their indexes
         command += ["--networkMessageCompressors", "snappy,zstd"]
         command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
         command += ["--wiredTigerEngineConfigString", "log=(prealloc=false)"]  # saves 200 MB of empty files
-        return command if sys.platform == "win32" else [*command, "--nounixsocket"]  # none in /tmp
+        return command if sys.platform == "win32" else [*command, "--nounixsocket"]  # no socket in /tmp
 
     def options(self, access: ServerAccess) -> list[str]:
         where = ["--bind_ip", str(access.socket or LOOPBACK)]
         where += ["--filePermissions", "0700"] if access.socket else ["--port", str(access.port)]
-        # A key file makes it ask for the key from the first moment, also of data that knows no users yet.
+        # With a key file it requires the key from the start, even for data without users.
         who = ["--keyFile", str(access.secret_file), "--setParameter", "enableLocalhostAuthBypass=false"]
         return [*where, *who, "--setParameter", "scramSHA256IterationCount=5000"]  # the key cannot be guessed
 
@@ -124,7 +124,7 @@ class MongoDB(PrivateServer):
 
 
 class Redis(PrivateServer):
-    """A Valkey or Redis that has every change on disk before it answers; workers tell it many at a time."""
+    """A Valkey or Redis that writes every change to disk before it answers. Workers send many changes at a time."""
 
     name = "valkey"
     title = "Redis"

@@ -1,4 +1,4 @@
-"""How a process becomes a user of a private server: by a connection to its supervisor, started if need be."""
+"""Makes a process a user of a private server by a connection to the supervisor, which is started if needed."""
 
 import json
 import os
@@ -29,20 +29,24 @@ from harvester.stores.servers.state import (
 )
 
 START_TIMEOUT_SECONDS = 90
-"""For a supervisor to listen; it may have to wait for the server of an earlier one."""
+"""Seconds to wait for a supervisor to listen. It may have to wait for the server of an earlier supervisor."""
 READY_TIMEOUT_SECONDS = 180
-"""For the server to be ready; after a crash it recovers first."""
+"""Seconds to wait for the server to be ready. After a crash it recovers first."""
 
 _connections: dict[Path, socket.socket] = {}
 _secrets: dict[Path, str] = {}
-"""Of the servers that this process has used. Where there is another one, or none, the folder is not the same one."""
+"""Secrets of the servers that this process has used.
+
+A different or missing secret shows that the folder was replaced.
+"""
 _lock = threading.Lock()
 
 
 def join(server: PrivateServer, state_dir: Path) -> str:
-    """Address of the private server, once it is ready. Raises ServiceError.
+    """Returns the address of the private server, once it is ready. Raises ServiceError.
 
-    StateGone, when this process has used it and its folder was removed since: an empty one would be no substitute.
+    Raises StateGone if this process has used the server and the folder was removed since, because a new empty server
+    would not replace the lost data.
     """
     folder = state_dir.resolve() / server.name
     with _lock:
@@ -79,7 +83,7 @@ def _check_folder(server: PrivateServer, folder: Path) -> None:
 
 
 def _ask(connection: socket.socket, folder: Path) -> dict[str, str]:
-    """The supervisor's answer; an empty one when it has ended."""
+    """Returns the supervisor's answer; empty if the supervisor has ended."""
     try:
         connection.sendall(f"{read_secret(folder)}\n".encode())
         with connection.makefile("rb") as reader:
@@ -93,7 +97,7 @@ def _ask(connection: socket.socket, folder: Path) -> dict[str, str]:
 
 
 def _enter(server: PrivateServer, folder: Path) -> socket.socket:
-    """A connection to the supervisor of the server. One process at a time may start it."""
+    """Returns a connection to the server's supervisor. Only one process at a time may start it."""
     try:
         make_closed(folder.parent)
         forbid_writing(folder.parent)
@@ -118,11 +122,11 @@ def _connect(folder: Path) -> socket.socket | None:
     try:
         return connect(path, state.supervisor_port, READY_TIMEOUT_SECONDS)
     except OSError:
-        return None  # it is about to end
+        return None  # the supervisor is about to end
 
 
 def _report_start(server: PrivateServer, folder: Path) -> None:
-    """Says it at a terminal: it takes seconds, in which a person would see nothing."""
+    """Reports the start at a terminal, since it takes seconds during which nothing else is shown."""
     if sys.stderr and sys.stderr.isatty():
         logs.say(f"Starting a private {server.name} in {folder.parent} ...")
 
@@ -152,7 +156,7 @@ def _start_supervisor(server: PrivateServer, folder: Path) -> socket.socket:
             creationflags=windows_flags,
         )
     _report_start(server, folder)
-    threading.Thread(target=supervisor.wait, daemon=True).start()  # or it would stay as a zombie
+    threading.Thread(target=supervisor.wait, daemon=True).start()  # prevents a zombie
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         connection = _connect(folder)
@@ -165,7 +169,7 @@ def _start_supervisor(server: PrivateServer, folder: Path) -> socket.socket:
 
 
 def _forget() -> None:
-    """A forked child holds copies of its parent's connections; they must not keep the servers running."""
+    """Closes a forked child's copies of the parent's connections, which would keep the servers running."""
     global _lock
     _lock = threading.Lock()
     for connection in _connections.values():

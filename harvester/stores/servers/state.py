@@ -1,4 +1,4 @@
-"""What a private server's folder holds: who runs where, the secret, the sockets, and the server's log."""
+"""The contents of a private server's folder: process ids and ports, the secret, the sockets, and the server's log."""
 
 import contextlib
 import json
@@ -17,11 +17,14 @@ from harvester.stores.private_files import is_closed, open_closed
 from harvester.stores.servers.kinds import PrivateServer
 
 LOG_LIMIT_BYTES = 8 * 1024 * 1024
-"""A log that has grown beyond becomes `server.log.1`, in place of the one before."""
+"""Maximum number of bytes of the log. A larger log replaces `server.log.1`."""
 
 
 class ServerState(NamedTuple):
-    """Contents of `state.json` in the server's folder. A pid of 0: none. A port of 0: a socket in `sockets`."""
+    """The contents of `state.json` in the server's folder.
+
+    A pid of 0 means no process. A port of 0 means a socket in `sockets`.
+    """
 
     supervisor_pid: int = 0
     supervisor_port: int = 0
@@ -31,7 +34,7 @@ class ServerState(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The state last written; an empty one when there is none that can be read."""
+        """Returns the last written state; an empty state if the file is missing or unreadable."""
         try:
             values: dict[str, Any] = json.loads((folder / "state.json").read_text())
             return cls(**values)
@@ -39,7 +42,7 @@ class ServerState(NamedTuple):
             return cls()
 
     def write(self, folder: Path) -> None:
-        """Replaces the file as a whole."""
+        """Replaces the file atomically."""
         draft = folder / "state.json.new"
         with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_TRUNC), "w") as file:
             file.write(json.dumps(self._asdict()))
@@ -47,7 +50,7 @@ class ServerState(NamedTuple):
 
 
 def gone(server: PrivateServer, folder: Path) -> str:
-    """What is said of a server whose folder was removed, or replaced, while it ran."""
+    """Returns the message for a server whose folder was removed or replaced while it ran."""
     return (
         f"The folder {folder}, in which the private {server.title} kept its data, was removed while it was in use."
         " What was in it is lost, unless it was moved: then put it back. Otherwise the same command begins anew."
@@ -55,12 +58,12 @@ def gone(server: PrivateServer, folder: Path) -> str:
 
 
 def secret_path(folder: Path) -> Path:
-    """The file of the secret that the server and its supervisor ask for."""
+    """Returns the path of the secret that the server and its supervisor require."""
     return folder / "secret"
 
 
 def make_secret(folder: Path) -> None:
-    """Makes the secret unless there is one that only this user can have read."""
+    """Makes the secret unless a file exists that only this user can have read."""
     path = secret_path(folder)
     with contextlib.suppress(FileNotFoundError):
         if is_closed(path) and path.stat().st_size:
@@ -68,27 +71,27 @@ def make_secret(folder: Path) -> None:
     draft = path.with_name("secret.new")
     draft.unlink(missing_ok=True)
     with os.fdopen(open_closed(draft, os.O_WRONLY | os.O_EXCL), "w") as file:
-        file.write(secrets.token_hex(32))  # letters and digits, which need no escapes anywhere
+        file.write(secrets.token_hex(32))  # letters and digits, which need no escapes
     draft.replace(path)
 
 
 def read_secret(folder: Path) -> str:
-    """Raises OSError when there is none."""
+    """Returns the secret. Raises OSError if it is missing."""
     secret = secret_path(folder).read_text().strip()
     mask.add(secret)
     return secret
 
 
 _MISREAD = frozenset(",:[]")
-"""Characters of which mongod takes the path of a socket for several ones, or for a host."""
+"""Characters that mongod misreads in a socket's path, as a separator of several paths or as part of a host."""
 SERVER_SOCKET, SUPERVISOR_SOCKET = "server.sock", "supervisor.sock"
 
 
 def sockets_folder(folder: Path) -> Path | None:
-    """A folder closed to others that can hold the sockets; None where the platform has no Unix sockets.
+    """Returns a folder for the sockets that is closed to others; None on platforms without Unix sockets.
 
-    The server's own; when its path is too long for a socket, or one that servers misread, or its file system has none,
-    a short one, which is kept for the next time.
+    The server's own folder is preferred. If its path is too long for a socket, or misread by servers, or if its file
+    system has no sockets, a short folder is made, and used again the next time.
     """
     if not has_unix_sockets():
         return None
@@ -98,7 +101,7 @@ def sockets_folder(folder: Path) -> Path | None:
         return Path(before)
     for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()):
         with contextlib.suppress(OSError):
-            short = Path(tempfile.mkdtemp(prefix="harvester-", dir=base or None))  # 0700
+            short = Path(tempfile.mkdtemp(prefix="harvester-", dir=base or None))  # mode 0700
             if _holds_sockets(short):
                 return short
             short.rmdir()
@@ -106,13 +109,13 @@ def sockets_folder(folder: Path) -> Path | None:
 
 
 def has_unix_sockets() -> bool:
-    """Whether servers and clients can talk through a file here."""
+    """True if servers and clients can communicate through a Unix socket here."""
     return os.name == "posix"
 
 
 def _holds_sockets(folder: Path) -> bool:
     name = str(folder)
-    if _MISREAD.intersection(name) or not name.isprintable():  # bytes that are no UTF-8 are not printable either
+    if _MISREAD.intersection(name) or not name.isprintable():  # bytes that are not UTF-8 are not printable either
         return False
     trial = folder / "supervisor.try!"  # as long as the longest name
     try:
@@ -128,9 +131,9 @@ def _holds_sockets(folder: Path) -> bool:
 
 
 def running_in(folder: Path, pid: int) -> psutil.Process | None:
-    """The process, if its working directory is this folder: a pid may belong to another one by now.
+    """Returns the process if its working directory is this folder, since the pid may belong to another process now.
 
-    Start times would not do: they shift when the clock is set.
+    Start times are unreliable, since they shift when the clock is set.
     """
     try:
         process = psutil.Process(pid)
@@ -142,12 +145,12 @@ def running_in(folder: Path, pid: int) -> psutil.Process | None:
 
 
 def log_path(folder: Path) -> Path:
-    """Where the server and its supervisor write."""
+    """Returns the log file of the server and its supervisor."""
     return folder / "server.log"
 
 
 def log_size(folder: Path) -> int:
-    """In bytes; 0 when there is none."""
+    """Returns the size of the log in bytes; 0 if it is missing."""
     try:
         return log_path(folder).stat().st_size
     except FileNotFoundError:
@@ -155,16 +158,16 @@ def log_size(folder: Path) -> int:
 
 
 def bound_log(folder: Path) -> None:
-    """Keeps the log below its limit. The server appends to the file, so it goes on at the new end."""
+    """Keeps the log below its limit. The server appends to the file, so it continues at the new end."""
     if log_size(folder) > LOG_LIMIT_BYTES:
         log = log_path(folder)
-        with contextlib.suppress(OSError):  # on a full disk the older lines are given up
+        with contextlib.suppress(OSError):  # on a full disk the older lines are lost
             shutil.copyfile(log, log.with_name("server.log.1"))
         os.truncate(log, 0)
 
 
 def last_log_lines(folder: Path, offset: int = 0, count: int = 8) -> str:
-    """The lines that say what went wrong since the byte `offset`, for a person: indented, shortened."""
+    """Returns the lines about errors since the byte `offset`, indented and shortened for a person."""
     try:
         with log_path(folder).open("rb") as log:
             log.seek(max(offset, log_size(folder) - 100_000) if offset <= log_size(folder) else 0)
@@ -176,7 +179,7 @@ def last_log_lines(folder: Path, offset: int = 0, count: int = 8) -> str:
 
 
 def _readable(line: str) -> str:
-    """Message and attributes of one of mongod's JSON lines; other lines as they are."""
+    """Returns message and attributes from mongod's JSON lines; other lines unchanged."""
     try:
         entry = json.loads(line)
         return f"{entry['msg']} {json.dumps(entry['attr']) if 'attr' in entry else ''}".strip()

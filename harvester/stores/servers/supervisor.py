@@ -1,10 +1,10 @@
-"""The process that owns a private server: starts it, again when it has died, stops it after its last user.
+"""The process that owns a private server: starts it, restarts it when it died, stops it after its last user.
 
     python -m harvester.stores.servers.supervisor mongodb <folder> <binary> <folder of sockets, or nothing>
 
-A user connects and sends a line with the secret. It gets a line of JSON as soon as the server is ready,
-{"uri": ...}, or turns out not to start, {"error": ...}. It counts as a user until its connection is closed. Whoever
-sends anything else is no user, and is hung up on.
+A user connects and sends a line with the secret. It gets a line of JSON as soon as the server is ready, {"uri": ...},
+or cannot be started, {"error": ...}. It counts as a user until its connection is closed. The connection of a client
+that sends anything else is closed.
 """
 
 import contextlib
@@ -41,17 +41,17 @@ from harvester.stores.servers.state import (
 )
 
 GRACE_SECONDS = 2.0
-"""How long the server goes on without users: one command often follows another."""
+"""Seconds that the server runs on without users, since one command often follows another."""
 FIRST_USER_SECONDS = 30.0
-"""How long the process that started the supervisor has to become a user, while it lives."""
+"""Seconds that the process that started the supervisor has to become a user, while it lives."""
 STOP_SECONDS = 30.0
-"""How long a server has to stop cleanly before it is killed."""
+"""Seconds that a server has to stop cleanly before it is killed."""
 START_ATTEMPTS = 3
-"""With another port each time, should something else take it in between."""
+"""Maximum number of starts, each with another port, in case another process takes the port in between."""
 
 
 class ServerSupervisor:
-    """Single-threaded, because on Linux the server dies with the thread that started it."""
+    """Owns a private server. Single-threaded, because on Linux the server dies with the thread that started it."""
 
     def __init__(self, server: PrivateServer, folder: Path, binary: str, sockets: Path | None) -> None:
         self.server = server
@@ -62,20 +62,26 @@ class ServerSupervisor:
         self.starter = os.getppid()
         self.users: set[socket.socket] = set()
         self.waiting: set[socket.socket] = set()
-        """Users that have asked for the address."""
+        """Users that wait for the address."""
         self.home: list[int] = []
-        """Inodes of its folder and of the server's data: while they are in use no others get these numbers."""
+        """Inodes of the folder and of the server's data.
+
+        As long as these exist, no other folders get the same inodes.
+        """
         self.ready = False
         self.attempts = 0
         self.error = ""
         self.is_told_to_end = False
 
     def end(self, number: int, frame: FrameType | None) -> None:
-        """Handler of signals. Raises nothing: a lock of Popen that is held just then would stay locked for ever."""
+        """Handles signals. Raises nothing:
+
+        Popen may hold a lock at this moment, which would then stay locked for ever.
+        """
         self.is_told_to_end = True
 
     def run(self) -> None:
-        """Returns when the last user has left, when the server cannot be started, or when it is told to end."""
+        """Runs until the last user has left, the server cannot be started, or a signal ends the process."""
         with (
             self._listen() as self.listener,
             selectors.DefaultSelector() as self.selector,
@@ -89,7 +95,7 @@ class ServerSupervisor:
             try:
                 self._serve()
             finally:
-                self.listener.close()  # whoever comes now starts a supervisor of its own
+                self.listener.close()  # a new user now starts another supervisor
                 self._stop()
 
     def _listen(self) -> socket.socket:
@@ -112,11 +118,11 @@ class ServerSupervisor:
             bound_log(self.folder)
             if self.users:
                 until = monotonic() + GRACE_SECONDS
-            elif os.getppid() != self.starter:  # it has ended, and may have done so before it was a user
+            elif os.getppid() != self.starter:  # it has ended, perhaps before it became a user
                 until = min(until, monotonic() + GRACE_SECONDS)
 
     def _welcome(self) -> None:
-        with contextlib.suppress(OSError):  # already gone
+        with contextlib.suppress(OSError):  # the user has already left
             user, _ = self.listener.accept()
             self.selector.register(user, selectors.EVENT_READ)
 
@@ -139,12 +145,12 @@ class ServerSupervisor:
             return
         answer = {"error": self.error} if self.error else {"uri": self.server.uri(self.access)}
         for user in self.waiting:
-            with contextlib.suppress(OSError):  # it has ended; its connection says so next
+            with contextlib.suppress(OSError):  # the user has ended; its closed connection is handled next
                 user.sendall(json.dumps(answer).encode() + b"\n")
         self.waiting.clear()
 
     def _inodes(self) -> list[int]:
-        """Empty when one of them, or the secret, is not there."""
+        """Returns an empty list if a folder or the secret is missing."""
         try:
             secret_path(self.folder).stat()
             return [self.folder.stat().st_ino, (self.folder / "data").stat().st_ino]
@@ -172,17 +178,20 @@ class ServerSupervisor:
             )
 
     def _give_up_home(self) -> None:
-        """Nothing that is found there now is this server's. What its users were told is safe is in its files."""
+        """Kills the server, since the files in its folder are no longer its own.
+
+        The confirmed data is in the old files.
+        """
         self.error = gone(self.server, self.folder)
         print(f"supervisor: {self.error}", flush=True)
         self.process.kill()  # so that its users notice
         with contextlib.suppress(FileNotFoundError):
             is_its_folder = [self.folder.stat().st_ino] == self.home[:1]
-            if is_its_folder:  # only the data are gone: its users must not take new ones for them
+            if is_its_folder:  # only the data is missing; users must not take new data for it
                 secret_path(self.folder).unlink()
 
     def _start(self, port: int) -> None:
-        """Starts the server; where there are no sockets on that port, or on another one when it is taken or 0."""
+        """Starts the server. Without sockets it listens on `port`, or on another port if that is taken or 0."""
         self.ready = False
         self.attempts += 1
         self.access = self._access(port)
@@ -214,7 +223,7 @@ class ServerSupervisor:
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """On Linux, ends a child when this process is killed. Elsewhere the next supervisor stops the orphan."""
+    """Ends a child when this process is killed, on Linux. Elsewhere the next supervisor stops the orphan."""
     if sys.platform != "linux":
         return None
     import ctypes
@@ -223,16 +232,16 @@ def die_with_parent() -> Callable[[], None] | None:
 
     def prepare() -> None:
         prctl(set_parent_death_signal, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before the line above
+        if os.getppid() != parent:  # the parent died before the line above
             os._exit(1)
 
     return prepare
 
 
 def _stop_orphan(data: Path, pid: int) -> None:
-    """Stops the server of a supervisor that was killed, or waits until a dying one has stopped its own."""
+    """Stops the server of a killed supervisor, or waits until a dying supervisor has stopped its server."""
     kill_at = monotonic() + STOP_SECONDS
-    while process := running_in(data, pid):  # psutil's wait would wait for a zombie as well
+    while process := running_in(data, pid):  # psutil's wait would also wait for a zombie
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill() if monotonic() > kill_at else process.terminate()
         sleep(0.1)
@@ -240,7 +249,7 @@ def _stop_orphan(data: Path, pid: int) -> None:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        if os.name == "posix":  # elsewhere the option would share the port with whoever listens
+        if os.name == "posix":  # elsewhere the option would share the port with another listener
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
@@ -256,11 +265,11 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """Entry point of the process."""
+    """Runs the supervisor process."""
     name, folder, binary, sockets = sys.argv[1:]
     os.umask(0o077)
     supervisor = ServerSupervisor(SERVERS[name], Path(folder), binary, Path(sockets) if sockets else None)
-    signal.signal(signal.SIGTERM, supervisor.end)  # the machine shuts down
+    signal.signal(signal.SIGTERM, supervisor.end)  # sent when the machine shuts down
     supervisor.run()
 
 
