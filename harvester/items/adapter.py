@@ -11,9 +11,9 @@ from harvester.items.base import Record
 
 
 class RecordAdapter(AdapterInterface):
-    """A read-only view of a record:
+    """A read-only view of a record, with values as in JSON.
 
-    `kind`, `_id`, and each field that has a value, except `raw`. Values are as in JSON.
+    It has `kind`, `_id`, and each field that has a value, except `raw`.
     """
 
     def __init__(self, item: Record) -> None:

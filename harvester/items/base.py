@@ -125,10 +125,7 @@ class Media(NamedTuple):
 
     url: str
     path: str
-    """Path of the stored file, below the images location. The suffix is the required type:
-
-    `.jpg` a picture, `.pdf` a PDF.
-    """
+    """Path below the images location. The suffix sets the required type: `.jpg` a picture, `.pdf` a PDF."""
     slot: str
     """Role of the file in its record: `avatar`, `banner`, the index of an image, `bill`."""
 
@@ -173,12 +170,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     INDEXES: ClassVar[Sequence[tuple[str, ...]]] = ()
     """MongoDB indexes beside `_id`, each as a tuple of field names."""
     VERSION: ClassVar[str] = ""
-    """Field that decides which of two records with the same key, found by one job, stays:
-
-    the one with the larger value.
-
-    Empty: the later record stays.
-    """
+    """Field that decides between two records with the same key in one job: the larger value stays. Empty: the later."""
     EXCLUSIVE: ClassVar[str] = ""
     """Field whose value belongs to one record at a time.
 

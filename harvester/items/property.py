@@ -37,8 +37,10 @@ class CountyRecord(Record, frozen=True, kw_only=True):
     labels: dict[str, str] = {}  # noqa: RUF012
     """Source columns by field, with the source's own names. Several columns are joined by ` + `."""
     unread: dict[str, str] = {}  # noqa: RUF012
-    """Values that were not read because their meaning is uncertain, each with the reason, by field:
-    `02/30/2020: there is no such day`."""
+    """Values that were not read because their meaning is uncertain, each with the reason, by field.
+
+    For example `02/30/2020: there is no such day`.
+    """
 
 
 class Property(CountyRecord, frozen=True, kw_only=True):

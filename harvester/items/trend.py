@@ -23,9 +23,9 @@ def normal_tag(text: str) -> str:
 
 
 def is_of_tag(letter: str) -> bool:
-    """True if a hashtag may hold the letter:
+    """True if a hashtag may hold the letter.
 
-    a letter, a combining mark as in many scripts, a digit, or a joining character.
+    These are letters, combining marks as in many scripts, digits, and the joining characters.
     """
     return letter.isalnum() or letter in _JOINING or unicodedata.category(letter).startswith("M")
 

@@ -223,9 +223,9 @@ class CsvFeed(TableFeed):
         return value if self._is_of_record else self._as_scrapy(value)
 
     def _as_scrapy(self, value: Any) -> Any:
-        """Returns the value that Scrapy's exporter writes:
+        """Returns the value that Scrapy's exporter writes.
 
-        bytes as text, and any value that is not a number as `str`.
+        Bytes become text, and any other value that is not a number becomes the result of `str`.
         """
         if isinstance(value, bytes):
             return value.decode(self._options.encoding, "replace")

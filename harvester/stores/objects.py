@@ -46,17 +46,17 @@ def stored_path(path: str) -> str | None:
 
 
 def on_disk(path: str) -> str:
-    """Returns the path as the store writes it:
+    """Returns the path as the store writes it.
 
-    `did_plc_...` for `did:plc:...`, since Windows forbids colons in names.
+    It is `did_plc_...` for `did:plc:...`, since Windows forbids colons in names.
     """
     return path.replace(":", "_")
 
 
 def places_of(path: str) -> tuple[str, ...]:
-    """Returns the possible paths of a stored file:
+    """Returns the possible paths of a stored file.
 
-    the current one, and the one with colons that older versions wrote.
+    These are the current one, and the one with colons that older versions wrote.
     """
     return tuple(dict.fromkeys((on_disk(path), path)))
 

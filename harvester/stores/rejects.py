@@ -1,6 +1,7 @@
-"""Saves rejected records with the reason:
+"""Saves rejected records with the reason.
 
-on disk, in the stats, and once in the log. All components of a run share it.
+A reject is written to disk, counted in the stats, and logged once for each reason. All components of a run share the
+same object.
 """
 
 import logging

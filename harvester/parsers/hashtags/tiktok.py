@@ -1,8 +1,7 @@
-"""Parses TikTok's Creative Center:
+"""Parses the hashtags of a country in TikTok's Creative Center.
 
-the hashtags of a country, from a response to its page's script or from the page itself.
-
-A response with another code than 0 is a refusal with HTTP status 200, not an empty list.
+The data comes from a response to the page's script, or from the page itself. A response with another code than 0 is a
+refusal with HTTP status 200, not an empty list.
 """
 
 import re

@@ -104,9 +104,9 @@ def problem(kind: str, encoding: str, body: bytes) -> tuple[RateLimitProblem, fr
 
 
 def _retry_after(value: str, now: float) -> float | None:
-    """Parses Retry-After (RFC 9110):
+    """Parses Retry-After: seconds or a date (RFC 9110).
 
-    seconds or a date. If several servers in a chain give seconds, the longest counts.
+    If several servers in a chain give seconds, the longest time counts.
     """
     numbers = [_number(each.strip()) for each in value.split(",")]
     seconds = None if None in numbers else max(number for number in numbers if number is not None)

@@ -143,9 +143,9 @@ def shape_of(rows: Iterable[Any]) -> Shape:
 
 
 def shape_change(before: Shape, now: Shape) -> str:
-    """Describes how the shape changed, in words:
+    """Describes the change of a shape in words.
 
-    a field that all rows had and that is missing now, or a field of another kind.
+    A change is a field that all rows had and that is missing now, or a field of another kind.
     """
     lost = [
         name

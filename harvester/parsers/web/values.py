@@ -16,10 +16,7 @@ MAX_MARKUP = 5_000
 """Maximum number of characters of a title that is searched for markup. In a longer title markup stays."""
 
 Markup = Literal["none", "meant", "all"]
-"""HTML to remove from a text:
-
-nothing (the text is plain), only text meant as markup, or all tags (the text is HTML).
-"""
+"""HTML to remove from a text: none (plain text), only HTML that was meant as markup, or all (the text is HTML)."""
 
 _KEPT = "\t\n\r\x85"
 _no_controls = {number: None for number in (*range(32), *range(127, 160)) if chr(number) not in _KEPT}

@@ -74,9 +74,9 @@ class ServerSupervisor:
         self.is_told_to_end = False
 
     def end(self, number: int, frame: FrameType | None) -> None:
-        """Handles signals. Raises nothing:
+        """Asks the process to end. A signal handler.
 
-        Popen may hold a lock at this moment, which would then stay locked for ever.
+        It raises nothing: Popen may hold a lock at this moment, which would then stay locked for ever.
         """
         self.is_told_to_end = True
 
