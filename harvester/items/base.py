@@ -240,9 +240,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     def replaces(self, other: "Record") -> bool:
         """True if this record stays when `other`, an earlier record of the same batch, has the same key."""
         if not self.VERSION:
-            return (
-                self.provenance.fetched_at >= other.provenance.fetched_at
-            )  # equal within a page, unless one was staged
+            return self.provenance.fetched_at >= other.provenance.fetched_at  # equal in a page, unless staged
         ours, theirs = getattr(self, self.VERSION), getattr(other, self.VERSION)
         return theirs is None or (ours is not None and bool(ours >= theirs))
 

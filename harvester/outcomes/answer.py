@@ -144,7 +144,7 @@ class Answer:
 
     @property
     def wants_json(self) -> bool:
-        """True if the request or the Content-Type asks for JSON."""
+        """True if JSON was requested, or if the Content-Type states JSON."""
         if self._has_no_body:
             return False
         if b"json" in self.content_type or _asks_for_json(self.response.url):

@@ -26,7 +26,7 @@ _ssl = re.compile(r" ssl:(default|True|False|None|<[^>]*>) ")
 
 
 def classify(response: Response, request: Request | None = None, own: SiteRules = NO_RULES) -> Verdict:
-    """Returns the outcome of a response; OK if no rule matches. The site's own rules are tried first."""
+    """Returns the outcome of a response; the object OK if nothing is wrong. The site's own rules are tried first."""
     books = (own.book, common_book()) if own.book else (common_book(),)
     return judge(Answer(response, request, own.page_ending), *books)
 

@@ -131,11 +131,10 @@ class _Segment:
 
 
 def recover(root: Path) -> list[Path]:
-    """Completes the segments below `root` whose writers are dead:
+    """Completes the segments below `root` whose writers are dead.
 
-    cuts them after the last whole frame, and renames them.
-
-    Segments of living writers are left unchanged. Raises StorageError.
+    Cuts them after the last whole frame, and gives them their final names. Segments of living writers are left
+    unchanged. Raises StorageError.
     """
     recovered = []
     try:

@@ -210,9 +210,9 @@ class TableFile:
 
 
 def columns_of(kind: type[Record]) -> list[Column]:
-    """Returns the columns for records of a type:
+    """Returns the columns for records of a type.
 
-    `_id`, the fields, and the fields of the provenance as `provenance.url`.
+    These are `_id`, the fields, and the fields of the provenance as `provenance.url`.
     """
     columns = [Column("_id", str)]
     for name, hint in get_type_hints(kind).items():

@@ -66,7 +66,7 @@ class ServerSupervisor:
         self.home: list[int] = []
         """Inodes of the folder and of the server's data.
 
-        As long as these exist, no other folders get the same inodes.
+        While these are in use, no other folders get the same numbers.
         """
         self.ready = False
         self.attempts = 0
