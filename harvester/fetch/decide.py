@@ -14,11 +14,11 @@ class Advice(StrEnum):
     """Advice of a step on the next attempt, from facts that the policy of the outcome lacks."""
 
     COUNTED = "counted"
-    """There is a next attempt, by a route that was not tried yet."""
+    """Asks for a next attempt, by a route that was not tried yet."""
     FREE = "free"
-    """There is a next attempt, and this one does not count, since the site did not see it."""
+    """Asks for a next attempt. This one does not count, since the site did not see it."""
     NONE = "none"
-    """There is no next attempt, since it would have the same result."""
+    """Forbids a next attempt, since it would have the same result."""
 
 
 class AttemptResult(NamedTuple):

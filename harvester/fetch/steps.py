@@ -29,7 +29,7 @@ class Judge(Protocol):
     """Judges a site, an identity or a proxy only by the outcome of an attempt."""
 
     def __call__(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
-        """Returns the advice for the next attempt, or None. `response` is None if the attempt got no response."""
+        """Returns the advice for the next attempt, or None. `response` is None for an attempt without one."""
 
 
 class JudgingSteps:
