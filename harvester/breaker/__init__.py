@@ -1,1 +1,1 @@
-"""The breaker: a site whose answers are bad is left alone, its requests are parked, and people hear of it."""
+"""The circuit breakers of sites: an open breaker parks the requests of a failing site and alerts people."""

@@ -1,7 +1,7 @@
-"""Tells people of changes of breakers: a document of `events` for each, and one alert for each opening.
+"""Reports changes of breakers to people: a document of `events` for each change, and an alert for each opening.
 
-A change is given to one worker, and to another when that one does not say in time that it told (frontier/lua). The
-document is claimed before the alert is sent, so that two workers that were given the same change send one alert.
+Redis hands a change to one worker, and to another one if the first does not confirm it in time (frontier/lua). A worker
+claims the document before it sends the alert, so two workers with the same change send one alert.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 DATABASE_S = 5
-"""How long one exchange with MongoDB may take."""
+"""Seconds for one exchange with MongoDB, at most."""
 AGAIN_S = 5.0
-"""How long until what could not be written is tried again."""
+"""Seconds until a failed write is tried again."""
 SENDING_S = 60
-"""How long a worker may take to send an alert before another does."""
+"""Seconds that a worker has to send an alert before another one does."""
 LEAVE_S = 10.0
-"""How long the end of a run may take to tell what is not told."""
+"""Seconds that the end of a run waits for the changes that are not reported yet."""
 
 INDEXES = [
     IndexModel([("site", ASCENDING), ("at", DESCENDING)]),
@@ -44,7 +44,7 @@ INDEXES = [
 
 
 class BreakerAlerts:
-    """Tells of changes, one after the other, while the crawl goes on. `told` hears of each that people know of."""
+    """Reports changes one after the other while the crawl goes on. Calls `told` with the id of each reported change."""
 
     def __init__(self, config: Config, spider: str, told: Callable[[str], None]) -> None:
         self._config = config
@@ -54,10 +54,10 @@ class BreakerAlerts:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._one_at_a_time = asyncio.Lock()
         self._sent: set[str] = set()
-        """Changes whose alert was sent, which MongoDB does not know yet."""
+        """Changes whose alert was sent, before MongoDB knows it."""
 
     def tell(self, changes: list[BreakerChange]) -> None:
-        """Does not wait."""
+        """Starts to report the changes, and does not wait for the end."""
         for change in changes:
             if change.id not in self._tasks:
                 if change.after in ("open", "held"):
@@ -67,7 +67,7 @@ class BreakerAlerts:
                 self._tasks[change.id] = asyncio.create_task(self._tell(change))
 
     async def close(self) -> None:
-        """What cannot be told in time is told by another worker, or by the next run."""
+        """Waits for the open reports for a short time. Another worker, or the next run, reports the rest."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks.values(), timeout=LEAVE_S)
             await stop(*late)
@@ -94,7 +94,10 @@ class BreakerAlerts:
             await asyncio.sleep(AGAIN_S)
 
     async def _write_and_send(self, change: BreakerChange) -> bool:
-        """Whether people know of it. Not yet: another worker sends the alert, and may be lost before it has."""
+        """Returns True once the change is written and its alert sent.
+
+        Returns False while another worker sends the alert: that worker may die before it has.
+        """
         event = document(self._spider, change)
         name = {"_id": event.pop("_id")}
         if self._database is None:
@@ -122,12 +125,12 @@ class BreakerAlerts:
 
 
 def is_alarming(change: BreakerChange) -> bool:
-    """Whether an alert is sent: a site was asked until now, and nobody wanted it otherwise."""
+    """Returns True if the change sends an alert: a closed breaker opened, and no person wanted it."""
     return change.before == "closed" and change.after == "open" and not change.by
 
 
 def document(spider: str, change: BreakerChange) -> Document:
-    """The change as MongoDB keeps it."""
+    """Returns the change as a document of MongoDB."""
     return {
         "_id": f"{spider} {change.id}",
         "spider": spider,
@@ -150,7 +153,7 @@ def document(spider: str, change: BreakerChange) -> Document:
 
 
 def alert_of(change: BreakerChange, event: Document) -> Alert:
-    """What is told of an opening."""
+    """Returns the alert for a breaker that opened."""
     meanwhile = f"Its requests ({change.left:,}) are parked, and cost nothing."
     if change.tier:
         meanwhile = "Its requests go by its other tiers, if they may, and wait if not."
@@ -166,7 +169,7 @@ def alert_of(change: BreakerChange, event: Document) -> Alert:
 
 
 async def write_down(config: Config, spider: str, change: BreakerChange) -> None:
-    """What a person did. Raises ServiceError."""
+    """Writes the change that a person made. Raises ServiceError."""
     database = await asyncio.to_thread(mongodb.connect, config)
     try:
         event = document(spider, change)

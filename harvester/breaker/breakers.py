@@ -1,8 +1,9 @@
-"""One worker's part of all breakers of its spider: what it saw and has to tell, and which sites are left alone.
+"""One worker's part of all breakers of its spider: the counts that it must report, and the breakers that are not
+closed.
 
-Reports travel with the exchanges of frontier/client.py, and the answers say which breakers are not closed. An exchange
-is over when what it reported is judged (judgement.py) and what was decided is applied. A request that follows several
-failures in a row waits until then, so that few more go out to a site that begins to refuse.
+Reports travel with the exchanges of frontier/client.py, and the answers list the breakers that are not closed. An
+exchange ends when its report is judged (judgement.py) and the decision applied. After several failures in a row, the
+next request waits for that end, so that a site that begins to refuse gets few more requests.
 """
 
 import asyncio
@@ -19,37 +20,38 @@ from harvester.outcomes import Outcome, Policy, Verdict
 from harvester.sites import Site
 
 SUSPICIOUS = 5
-"""Failures of a site, beyond successes, with which no request goes out before Redis knows of them."""
+"""Failures minus successes of a site. From this number on, no request leaves before Redis knows of the failures."""
 MOST_REPORTED = 100
-"""Sites of one report, so that Redis is not kept from others for long when all fail at once."""
+"""Maximum number of sites in one report, so that Redis does not block long when all sites fail together."""
 ASK_AGAIN_S = 1.0
-"""How long a worker asks for no probe of a tier when none was left."""
+"""Seconds without another question for a probe of a tier, after Redis had none."""
 HALF_OPEN_S = 5.0
-"""How long a request waits for a tier whose probes are out."""
+"""Seconds that a request waits for a half-open tier that has no probe left."""
 LONGEST_WAIT_S = 3600.0
-"""How long it waits at most for a tier that somebody holds."""
+"""Seconds that a request waits for a tier at most, also when a person holds it."""
 
 
 class Breakers:
-    """Hears of every try; tells, when asked for a report."""
+    """Counts every try of this worker, and hands out the counts as reports."""
 
     def __init__(self) -> None:
         self._observed: dict[str, tuple[Site, SiteCounts]] = {}
         self._numbers = count(1)
         self._shut: dict[str, BreakerState] = {}
         self._failing: Counter[str] = Counter()
-        """By site: failures beyond successes, at most SUSPICIOUS."""
+        """Failures minus successes by site, at most SUSPICIOUS."""
         self._untold: set[str] = set()
-        """Sites whose last failures are not told, or not answered."""
+        """Sites with failures that are not reported, or whose report is not answered."""
         self._answer = asyncio.Event()
         self._ended = False
         self.urgent_since: float | None = None
-        """On the monotonic clock, since when there is a failure to be told."""
+        """Monotonic time of the first failure that is not reported; None without one."""
         self.on_urgent: Callable[[], None] = lambda: None
         self.ask_redis: Callable[[str], Awaitable[int]]
-        """Makes a request a probe of a tier: the number of the trial, 0 when no further one is wanted."""
+        """Asks Redis to make a request a probe of a tier. Returns the number of the trial, 0 if no more probes are
+        wanted."""
         self._denied_until: defaultdict[str, float] = defaultdict(float)
-        """By tier, on the monotonic clock, until when no probe is asked for."""
+        """Monotonic time by tier, before which no probe is asked for."""
 
     # What is seen -----------------------------------------------------------------------------------------
 
@@ -65,13 +67,14 @@ class Breakers:
         is_new: bool = True,
         is_step: bool = False,
     ) -> None:
-        """One try of a request, sent by that tier if the site has any; whose probe it was: the trials' numbers.
+        """Counts one try of a request. `tier` is the tier that sent it, if the site has tiers.
 
-        `is_new`: whether it is the first of its request, in the first attempt of its item. `is_step`: whether its page
-        only leads on to others.
+        `probe` and `tier_probe` are the numbers of the trials, at the site and at the tier, that the try belongs to.
+        `is_new`: True for the first try of a request, in the first attempt of its item. `is_step`: True if the page
+        only leads to others.
 
-        A refusal that a dearer tier may mend says nothing yet of the site, and one that none may mend nothing of the
-        tier: no request goes by another tier because of it.
+        A refusal that a more expensive tier may solve does not count against the site yet. A refusal that no tier can
+        solve does not count against the tier, because no request changes its tier for it.
         """
         if tier and len(site.proxy.tiers) > 1 and (policy.escalate or not policy.breaker):
             self._of(site, tier).add_try(verdict, policy, tier_probe, is_new=is_new)
@@ -92,16 +95,16 @@ class Breakers:
             self._succeeded(site)
 
     def add_page(self, site: Site, outcome: str, probe: int) -> None:
-        """A request that came to its end with a page."""
+        """Counts a request that ended with a page."""
         self._of(site).add_page(outcome, probe)
 
     def add_read(self, site: Site) -> None:
-        """A page was read, though its answer alone did not say so."""
+        """Counts a page that was read, although its response alone did not show that."""
         self._of(site).add_read()
         self._succeeded(site)
 
     def add_records(self, site: Site, records: Iterable[Record], probe: int) -> None:
-        """What a page yielded; some of it is looked at."""
+        """Counts the fields of the first records of a page."""
         self._of(site).add_records(islice(records, MOST_RECORDS), probe)
 
     def _succeeded(self, site: Site) -> None:
@@ -125,7 +128,7 @@ class Breakers:
     # The frontier's side ----------------------------------------------------------------------------------
 
     def take(self) -> Reports | None:
-        """What is to be told with the next exchange."""
+        """Returns the report for the next exchange, None if there is nothing to report."""
         if not self._observed:
             return None
         names = list(islice(self._observed, MOST_REPORTED))
@@ -138,9 +141,9 @@ class Breakers:
         return Reports(next(self._numbers), rows)
 
     def hear(self, states: Mapping[str, BreakerState], *, anew: bool) -> bool:
-        """Takes in the answer to it: the breakers that have changed, or all that are not closed (`anew`).
+        """Applies the answer: the breakers that changed, or with `anew` all that are not closed.
 
-        Returns whether more sites are left alone than before.
+        Returns True if a breaker has left the closed state.
         """
         if anew:
             self._shut = {}
@@ -158,29 +161,30 @@ class Breakers:
         return more
 
     def end(self) -> None:
-        """There will be no more answers."""
+        """Ends all waiting: no more answers will come."""
         self._ended = True
         self._answer.set()
 
     def shut_sites(self) -> dict[str, BreakerState]:
-        """Sites whose breaker is not closed."""
+        """Returns the sites whose breaker is not closed."""
         return {name: shut for name, shut in self._shut.items() if "\0" not in name}
 
     # The middleware's side --------------------------------------------------------------------------------
 
     def holds_back(self, site: str, probe: int = 0) -> bool:
-        """Whether a request of the site is parked: all are while it is left alone, but for the probes of this trial."""
+        """Returns True if a request of the site must be parked: the breaker is not closed, and the request is no probe
+        of it."""
         shut = self._shut.get(site)
         return shut is not None and not _is_probe(shut, probe)
 
     def is_shut(self, site: str, tier: str) -> bool:
-        """Whether the breaker of that tier at the site is not closed."""
+        """Returns True if the breaker of the tier at the site is not closed."""
         return _name(site, tier) in self._shut
 
     def passes_over(self, site: str, tier: str, trial: int = 0) -> bool:
-        """Whether a request goes past that tier at the site: its breaker is open, or half open and its probes are out.
+        """Returns True if a request must skip the tier: its breaker is open, or half open without a probe left.
 
-        `trial`: that whose probe the request is already.
+        `trial` is the trial that the request is already a probe of, 0 without one.
         """
         name = _name(site, tier)
         shut = self._shut.get(name)
@@ -189,9 +193,10 @@ class Breakers:
         return shut.state != "half_open" or monotonic() < self._denied_until[name]
 
     async def may_pass(self, site: str, tier: str, trial: int = 0) -> int | None:
-        """Whether a request may go by that tier, of which the trial it is a probe of is told, 0 when it is none.
+        """Returns None if a request may not use the tier, else the trial that it is now a probe of, 0 if it is no
+        probe.
 
-        None: it may not. `trial`: that whose probe it is already.
+        `trial` is the trial that the request is already a probe of, 0 without one.
         """
         name = _name(site, tier)
         shut = self._shut.get(name)
@@ -204,22 +209,24 @@ class Breakers:
         return trial or None
 
     def wait_s(self, site: str, tiers: Iterable[str]) -> float:
-        """How long a request waits for the first of these tiers, all of which are passed over."""
+        """Returns the seconds that a request waits for the first of these tiers. Its caller has found that all must be
+        skipped."""
         shut = [self._shut.get(_name(site, tier)) for tier in tiers]
         ends = [(each.until or inf) - time() if each and each.state != "half_open" else HALF_OPEN_S for each in shut]
         return max(ASK_AGAIN_S, min([*ends, LONGEST_WAIT_S]))
 
     async def settled(self, site: str) -> None:
-        """Returns when Redis knows of the site's last failures, if there were several more than successes."""
+        """Returns when Redis knows of the site's last failures. Waits only after several more failures than
+        successes."""
         while not self._ended and site in self._untold and self._failing[site] >= SUSPICIOUS:
             await self._answer.wait()
 
 
 def _is_probe(shut: BreakerState, trial: int) -> bool:
-    """Whether a request is a probe of the breaker, of whose trials it is that one's; 0: of none."""
+    """Returns True if `trial` is the current half-open trial."""
     return shut.state == "half_open" and trial == shut.trial and trial > 0
 
 
 def _name(site: str, tier: str) -> str:
-    """Of a breaker."""
+    """Returns the name of a breaker."""
     return f"{site}\0{tier}" if tier else site

@@ -1,6 +1,6 @@
-"""Whether a site is to be left alone, or asked again: from what all its workers counted, and nothing else.
+"""Decides whether a breaker opens or closes, from nothing but the counts of all workers.
 
-The counts are added up in Redis (frontier/lua/breaker.lua). Whoever reports gets those that may decide something,
+Redis adds up the counts (frontier/lua/breaker.lua). A worker that reports gets the counts that may decide something,
 judges them here, and has the decision applied if the breaker is still in the state that was judged.
 """
 
@@ -10,22 +10,24 @@ from typing import Any, Self
 import msgspec
 
 MISREAD = 0.8
-"""Of the first pages so many do not look as they should: the site has changed."""
+"""Share of the first pages with a wrong layout from which on the site counts as changed."""
 FAR_LESS = 0.2
-"""The share of what is usual below which the last pages have too little in them."""
+"""Share of the usual number below which the last pages have too little content."""
 LEAST_EXPECTED = 10
-"""Pages with something in them that must be expected among the last ones, before fewer of them say anything."""
+"""Full pages that must be expected among the last ones before a smaller number proves anything."""
 USUALLY_THERE, NEARLY_GONE = 0.8, 0.1
-"""A field that more of the records had is lost when fewer of the last ones have it."""
+"""A field is lost if more than the first share of the earlier records had it, and less than the second share of the
+last."""
 
 Pages = tuple[int, tuple[int, int]]
-"""A sample of pages: how many, those with something in them, those that do not look as they should."""
+"""A sample of pages: all pages, then those with content and those with a wrong layout."""
 Records = tuple[int, dict[str, int]]
-"""A sample of the records of a kind: how many, and how many have each field."""
+"""A sample of the records of a kind: all records, then the number of records with each field."""
 
 
 class BreakerRules(msgspec.Struct, frozen=True, array_like=True):
-    """As SiteBreaker.rules gives them. Of `least_tries`, rows and `sample` 0 stands for never."""
+    """The thresholds that SiteBreaker.rules gives. A 0 in `least_tries`, the rows or `sample` switches that rule
+    off."""
 
     window_ms: float
     least_tries: int
@@ -37,84 +39,84 @@ class BreakerRules(msgspec.Struct, frozen=True, array_like=True):
     probes: int
     sample: int
     most_misread: int = 0
-    """0, too, of a breaker that the program's version before has kept."""
+    """0 also for a breaker that the version before has stored."""
 
 
 class Breaker(msgspec.Struct, frozen=True):
-    """A breaker as breaker.lua shows it. Times in milliseconds of Redis's clock; samples, the latest last."""
+    """A breaker as breaker.lua returns it. Times are milliseconds of Redis's clock; the latest sample is the last."""
 
     name: str
     rules: BreakerRules
     state: str = "closed"
     version: int = 0
-    """How often its state has changed."""
+    """Number of changes of its state."""
     parked: int = 0
-    """Requests of its site; none of a tier."""
+    """Parked requests of the site; 0 for the breaker of a tier."""
     since: float = 0
     opened: float = 0
-    """When the site was last not left alone."""
+    """Time when the breaker last left the closed state."""
     closed: float | None = None
     due: float | None = None
-    """When it may change by itself."""
+    """Time when its state may change by itself."""
     opens: int = 0
-    """How often in a row it was opened."""
+    """Number of openings in a row."""
     cause: str = ""
     said: str = ""
-    """Why the last failure failed, or why a person wants it so."""
+    """The reason of the last failure, or the reason that a person gave."""
     window: list[tuple[int, int, int, Any]] = []
     """Buckets of tries: number, tries, failures, tries by outcome."""
     refusals: int = 0
-    """In a row, as failures."""
+    """Refusals in a row, as `failures` counts failures."""
     failures: int = 0
     misread: float = 0
-    """Pages that were not as they should be, less what others made good."""
+    """Pages with a wrong layout, minus those that correct pages made good."""
     pages: list[Pages] = []
     records: dict[str, list[Records]] = {}
     lost: list[tuple[str, str]] = []
-    """Kind and field, of the fields for which it was opened."""
+    """Kind and field of each lost field that opened it."""
     granted: int = 0
-    """Probes of the present trial that are out or have answered; the following are counts of these."""
+    """Probes of the current trial that are out or answered. The counts below are counts of these probes."""
     good: int = 0
-    """They did well; if it was opened for drift, their page had something in it."""
+    """Probes that went well. If drift opened the breaker: probes whose page had content."""
     blank: int = 0
-    """If it was opened for drift: their page had nothing in it."""
+    """Probes whose page was empty, counted if drift opened the breaker."""
     ill: int = 0
     proved: dict[str, list[Records]] = {}
     trial: int = 0
-    """How often it was half open."""
+    """Number of half-open trials so far."""
 
     @classmethod
     def read(cls, record: Mapping[str, Any], name: str = "") -> Self:
-        """From Lua, whose empty tables come as lists."""
+        """Reads a breaker from Lua, which returns empty tables as lists."""
         return msgspec.convert({"name": name} | {key: value for key, value in record.items() if value != []}, cls)
 
     def tries(self) -> tuple[int, int]:
-        """Tries in the window, and how many of them failed."""
+        """Returns the tries in the window, and how many failed."""
         return sum(bucket[1] for bucket in self.window), sum(bucket[2] for bucket in self.window)
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What becomes of a breaker. What is None stays as it is."""
+    """The change of a breaker. A field that is None leaves the stored value unchanged."""
 
     to: str
-    """Its state."""
+    """The new state."""
     wait: float | None = None
-    """Milliseconds until it may change by itself; None: it does not."""
+    """Milliseconds until the state may change by itself; None if it does not."""
     cause: str | None = None
     opens: int | None = None
     by: str = ""
-    """The person who wants it so."""
+    """The person who wants the change."""
     said: str | None = None
     lost: list[tuple[str, str]] | None = None
     drift: tuple[int, int] | None = None
-    """The last pages, and how many of them had nothing in them."""
+    """The last pages, and how many of them were empty."""
     pages: list[Pages] | None = None
-    """What is usual still."""
+    """Samples that still count as usual."""
     records: dict[str, list[Records]] | None = None
 
 
 def judge(breaker: Breaker, now_ms: float) -> Decision | None:
-    """What its counts lead to; None: nothing."""
+    """Returns the decision that the counts require, None for no change."""
     if breaker.state == "half_open":
         return _judge_probes(breaker, now_ms)
     if breaker.state != "closed":
@@ -134,7 +136,10 @@ def judge(breaker: Breaker, now_ms: float) -> Decision | None:
 def by_hand(
     breaker: Breaker, state: str, who: str, now_ms: float, why: str = "", for_ms: float | None = None
 ) -> Decision | None:
-    """A person wants it open, closed or held; open or held for a time, if one is given. None: it is so already."""
+    """Returns the decision for a person who wants the breaker open, closed or held.
+
+    `for_ms` limits open and held. None is returned if the breaker is in that state already.
+    """
     because: dict[str, Any] = {"cause": "person", "said": why, "lost": [], "by": who}
     if state == "open":
         opened = _open(breaker, now_ms, **because)
@@ -145,9 +150,9 @@ def by_hand(
 
 
 def drifted(samples: Sequence[Pages]) -> int:
-    """How many of the last samples have far less in them than those before; 0: none, or it is not known what is usual.
+    """Returns how many of the last samples have far less content than those before.
 
-    As many are taken as it needs to expect LEAST_EXPECTED pages with something in them.
+    0 means no drift, or no usual content to compare with. It takes as many samples as LEAST_EXPECTED full pages need.
     """
     if len(samples) == 1 and samples[0][1][1] > MISREAD * samples[0][0]:
         return 1
@@ -160,7 +165,7 @@ def drifted(samples: Sequence[Pages]) -> int:
 
 
 def lost_fields(samples: Sequence[Records]) -> list[str]:
-    """Fields that nearly all records had, and nearly none of the last sample has."""
+    """Returns the fields that nearly all earlier records had, and nearly none of the last sample has."""
     *before, (number, having) = samples or [(0, {})]
     least = USUALLY_THERE * sum(each[0] for each in before)
     gone = (field for field, times in having.items() if times < NEARLY_GONE * number)
@@ -181,7 +186,7 @@ def _judge_content(breaker: Breaker, now_ms: float) -> Decision | None:
 
 def _judge_probes(breaker: Breaker, now_ms: float) -> Decision | None:
     wanted, good = breaker.rules.probes, None
-    if not breaker.parked and "\0" not in breaker.name:  # there are no others
+    if not breaker.parked and "\0" not in breaker.name:  # no other request waits for the probes
         wanted = min(wanted, breaker.granted)
     if breaker.cause == "fields":
         proved = [having.get(field) for kind, field in breaker.lost for _, having in breaker.proved.get(kind, ())]
@@ -194,7 +199,7 @@ def _judge_probes(breaker: Breaker, now_ms: float) -> Decision | None:
 
 
 def _open(breaker: Breaker, now_ms: float, **because: Any) -> Decision:
-    """For twice as long as the last time, unless it was closed for a whole window since."""
+    """Opens for twice as long as the last time, unless the breaker was closed for a whole window in between."""
     rules, closed = breaker.rules, breaker.closed
     again = breaker.state == "half_open" or (closed is not None and now_ms - closed < rules.window_ms)
     opens = breaker.opens + 1 if again else 1
@@ -206,5 +211,5 @@ def _full(breaker: Breaker, samples: Sequence[Any]) -> list[Any]:
 
 
 def _sums(samples: Sequence[Pages]) -> tuple[int, int]:
-    """Pages, and those with something in them."""
+    """Returns the sum of the pages, and of the pages with content."""
     return sum(each[0] for each in samples), sum(each[1][0] for each in samples)

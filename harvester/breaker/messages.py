@@ -1,4 +1,4 @@
-"""What people are told of a breaker's change: why, on what evidence, and what it means for the work that is left."""
+"""The texts about a breaker's change: the reason, the evidence, and the consequence for the queued requests."""
 
 from harvester.breaker.states import BreakerChange
 from harvester.sites.proxy_spec import Tier
@@ -12,19 +12,19 @@ TITLES = {
 
 
 def title(change: BreakerChange) -> str:
-    """A few words."""
+    """Returns the change in a few words."""
     return TITLES[change.after].format(site=place(change.site, change.tier))
 
 
 def place(site: str, tier: str) -> str:
-    """What a breaker is of."""
+    """Returns what a breaker stands for: a site, or a tier of proxies at a site."""
     if tier == Tier.NONE:
         return f"{site} without a proxy"
     return f"{site} through {tier} proxies" if tier else site
 
 
 def reason(change: BreakerChange) -> str:
-    """A sentence: why."""
+    """Returns one sentence with the reason."""
     if change.by:
         return f"{change.by} wanted it so{': ' + change.said.rstrip('.') if change.said else ''}."
     if change.after == "half_open":
@@ -37,11 +37,11 @@ def reason(change: BreakerChange) -> str:
 
 
 def extrapolation(change: BreakerChange) -> str:
-    """A sentence or two: what would probably have become of the rest. Empty when nothing can be said."""
+    """Returns a sentence or two with the probable end of the queued requests. Empty if it cannot be estimated."""
     if change.before != "closed" or change.after != "open" or change.by or change.tier:
         return ""
     if change.cause in ("refusals", "failures", "ratio") and not change.tried:
-        return ""  # the window has passed since: who judged it was stopped meanwhile
+        return ""  # the window has passed since: the worker that judged was stopped in between
     window, left = _time(change.window_s), f"of the {change.left:,} that are queued"
     worst = _most(change.outcomes, change.failed)
     if change.cause in ("refusals", "failures"):
@@ -78,7 +78,7 @@ def _of_opening(change: BreakerChange) -> str:
 
 
 def _most(outcomes: dict[str, int], failed: int) -> str:
-    """The outcomes, the most frequent first, beside those that went well."""
+    """Returns the most frequent bad outcomes, with the most frequent first."""
     largest = sorted(((n, name) for name, n in outcomes.items() if name not in ("ok", "unchanged")), reverse=True)[:3]
     return f" ({', '.join(f'{n:,} {name}' for n, name in largest)})" if failed and largest else ""
 

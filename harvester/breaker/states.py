@@ -1,4 +1,4 @@
-"""Breakers as the frontier tells of them, and what workers tell it."""
+"""The states of breakers that the frontier returns, and the reports of workers."""
 
 from typing import Any, NamedTuple
 
@@ -9,53 +9,53 @@ class BreakerState(NamedTuple):
     state: str
     """closed, open, half_open or held."""
     trial: int
-    """How often it was half open."""
+    """Number of half-open trials so far."""
     until: float | None
-    """When it may change by itself, in epoch seconds of this machine's clock."""
+    """Time when it may change by itself, in epoch seconds of this machine's clock."""
 
 
 class Reports(NamedTuple):
-    """What a worker saw of sites since it last told. Sent twice it counts once."""
+    """The counts of a worker since its last report. A report that is sent twice counts once."""
 
     number: int
-    """Larger than that of the reports before."""
+    """Larger than the number of any earlier report."""
     rows: list[Any]
-    """As breaker.lua takes them."""
+    """The rows in the form that breaker.lua takes."""
 
 
 class BreakerChange(NamedTuple):
-    """A breaker came into another state. Times in epoch seconds."""
+    """A change of a breaker's state. Times are epoch seconds."""
 
     id: str
     site: str
     tier: str
-    """Of proxies; empty: the whole site."""
+    """Tier of proxies; empty for the whole site."""
     before: str
     after: str
     """closed, open, half_open or held."""
     at: float
     cause: str
-    """Of the opening: refusals, failures, ratio, layout, drift, fields or person."""
+    """Cause of the opening: refusals, failures, ratio, layout, drift, fields or person."""
     by: str
-    """The person who changed it; empty when nobody did."""
+    """The person who made the change; empty for an automatic change."""
     until: float
-    """When it may change by itself; 0: it does not."""
+    """Time when it may change by itself; 0 if it does not."""
     tried: int
-    """In the window before."""
+    """Tries in the window before the change."""
     failed: int
     window_s: float
     row: int
-    """Failures in a row at the end of it. If it opened for the layout: pages that were misread, less what others made
-    good."""
+    """Failures in a row at the end of the window. If the layout opened the breaker: pages with a wrong layout, minus
+    those that correct pages made good."""
     pages: tuple[int, int]
-    """How many of the last pages were read, and how many of them had nothing in them."""
+    """The last pages, and how many of them were empty."""
     lost: list[tuple[str, str]]
-    """Kind of record and field, of fields that were lost."""
+    """Kind of record and name of each lost field."""
     said: str
-    """Why the last failure failed, or why the person wanted it."""
+    """The reason of the last failure, or the reason that the person gave."""
     left: int
-    """Requests of the site that are parked then, or that workers hold."""
+    """Requests of the site that are parked, or that workers hold."""
     alone_s: float
-    """For how long the site had been left alone."""
+    """Seconds since the breaker left the closed state."""
     outcomes: dict[str, int]
-    """How often each in the window."""
+    """Tries in the window by outcome."""

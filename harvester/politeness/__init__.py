@@ -1,1 +1,1 @@
-"""How fast a site is asked: slots, permits and pauses shared by all workers, robots.txt, and what it says of usage."""
+"""The request rate of each site: slots, permits and pauses that all workers share, robots.txt, and usage files."""

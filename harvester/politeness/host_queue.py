@@ -1,4 +1,5 @@
-"""One worker's part of one host: who waits here, what may go, and what must be asked of Redis. No traffic, no clock."""
+"""One worker's queue for one host: the waiting requests, and what must be asked of Redis. Pure: no traffic, no
+clock."""
 
 import random
 from asyncio import Future, TimerHandle, get_running_loop
@@ -9,31 +10,31 @@ from weakref import WeakSet
 from harvester.sites.politeness import Limits
 
 AHEAD_S = 0.2
-"""How far ahead a slot may lie when it is given; five times as far when no other worker asks the host."""
+"""Seconds that a slot may lie ahead when it is given; five times as many when no other worker uses the host."""
 LEAST_INTERVAL_S = 0.001
-"""Between the slots of a site that has no rate any more."""
+"""Seconds between slots, at least, also for a site without a rate."""
 BLOCK_S = 0.1
-"""The time whose slots one worker may be given together."""
+"""Seconds of slots that one worker may get together."""
 LONE_BLOCK_S = 1.0
-"""The same for one that is alone."""
+"""Seconds of slots that a worker may get together if no other worker uses the host."""
 GRACE_S = 0.25
-"""How late a slot may be used before it is lost. Event loops that are late themselves have longer."""
+"""Seconds that a slot may be used late before it is lost. A process with a late event loop gets more."""
 ON_THE_WAY_S = 1.0
-"""By how much the ways of two requests to the host may differ, where it counts those of a window."""
+"""Seconds by which the travel times of two requests may differ, for hosts that count requests in a window."""
 BEAT_S = 1.0
-"""How often at least a worker that has permits reports to Redis, and learns its share."""
+"""Seconds between the reports of a worker with permits to Redis, at most. The answer holds its share."""
 PERMIT_LEASE_S = 5.0
-"""How long Redis keeps the permits of a worker that it does not hear of."""
+"""Seconds that Redis keeps the permits of a silent worker."""
 IDLE_S = 2.0
-"""How long a worker keeps permits that it does not use."""
+"""Seconds that a worker keeps unused permits."""
 QUEUE_S = 4.0
-"""How much work may wait here for a host while the worker has little room for the requests of others."""
+"""Seconds of work that may wait for one host while the downloader has little room for other hosts."""
 _MARGIN_S = 0.5
-"""How much earlier than Redis a worker considers its permits lost."""
+"""Seconds before Redis does, at which a worker considers its permits lost."""
 
 
 class SlotAnswer(NamedTuple):
-    """What the script slots.lua returns. Durations in microseconds."""
+    """The result of the script slots.lua. Durations are microseconds."""
 
     start: int
     mark: int
@@ -48,76 +49,76 @@ class SlotAnswer(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """When one request may leave, and when it is too late."""
+    """The time at which one request may leave, and the time at which the slot is lost."""
 
     at: float
     old_at: float
     mark: int
-    """By which Redis knows it in the host's window."""
+    """The name of the slot in Redis's window of the host."""
 
 
 class HostQueue:
-    """What a worker knows of a host that it shares with others. Times are of the worker's monotonic clock."""
+    """One worker's state of a host that workers share. Times are of the worker's monotonic clock."""
 
     def __init__(self, name: str, limits: Limits) -> None:
         self.name = name
         self._limits = limits
         self._pace_s = max(limits.interval_s, LEAST_INTERVAL_S)
-        """Between slots; longer than this worker's own interval when another worker has a longer one."""
+        """Seconds between slots. Longer than this worker's interval if another worker has a longer one."""
         self.waiting: deque[Future[Slot]] = deque()
-        """Requests in the order in which they came."""
+        """Requests in their order of arrival."""
         self._impatient: WeakSet[Future[Slot]] = WeakSet()
         self.timer: TimerHandle | None = None
         self.paused_until = 0.0
         self.untold = False
-        """Whether Redis must still be told of the pause."""
+        """True while the pause must still be reported to Redis."""
         self.is_known = False
-        """Whether Redis counts this worker among those at the host."""
+        """True if Redis counts this worker among those of the host."""
         self._under_way = 0
         self._permits = 0
         self._share = 0
-        """Permits to shrink to, because other workers need some."""
+        """Permits to shrink to because other workers need some."""
         self._others_lack = False
         self._alone = False
-        """Whether no other worker is at the host."""
+        """True if no other worker uses the host."""
         self._away_until = 0.0
-        """When the last of those comes back that were sent away since too many waited."""
+        """Time when the last request returns that was sent away because too many waited."""
         self._slots: deque[Slot] = deque()
         self._unused: list[int] = []
         """Marks of slots that need not count in the host's window."""
         self._telling = 0
-        """How many of them the question tells whose answer is awaited."""
+        """Number of unused marks in the question that is not answered yet."""
         self._block = 1
         self._lost = False
-        """Whether a slot of the last block was not used."""
+        """True if a slot of the last block was not used."""
         self._late_s = 0.0
-        """How late this process lately was when a slot came."""
+        """Seconds by which this process was lately late for a slot."""
         self._answered_in_s = 0.0
-        """How long Redis lately took to answer."""
+        """Seconds that Redis lately took to answer."""
         self._grace_s = self._kept_s = GRACE_S
-        """How late the slots asked for last may be used: after they were heard of, after they were given."""
+        """Seconds that the latest slots may be used late: after the answer came, and after Redis gave them."""
         self._last_at = 0.0
-        """When a request left last."""
+        """Time when the last request left."""
         self._used_at = 0.0
-        """When one left or came to its end last."""
+        """Time when a request last left or ended."""
         self._asked_at = 0.0
         self._ask_again_at = 0.0
-        """When slots may be had again, since there were none."""
+        """Time when Redis has slots again, after it had none left."""
         self._lease_until = 0.0
         self._is_asked = False
-        """Whether an answer is awaited."""
+        """True while an answer is awaited."""
         self._is_due = False
-        """Whether Redis must be asked whatever the reason."""
+        """True if Redis must be asked in any case."""
         self._told_permits = self._told_demand = 0
 
     def adapt(self, limits: Limits) -> None:
-        """Takes over what is known of the site now."""
+        """Applies the current limits of the site."""
         if limits.interval_s > 1.5 * self._limits.interval_s:
-            self._drop_slots()  # they were given for a quicker one
+            self._drop_slots()  # they were given for a shorter interval
         self._limits = limits
 
     def join(self, again: bool = False, patient: bool = True) -> Future[Slot]:
-        """One more request waits; `again`: one that had its slot and could not use it."""
+        """Adds a request to the queue. With `again`, the request had its slot and could not use it."""
         request: Future[Slot] = get_running_loop().create_future()
         if not patient:
             self._impatient.add(request)
@@ -129,23 +130,24 @@ class HostQueue:
         return request
 
     def is_crowded(self) -> bool:
-        """Whether enough requests wait for as long as QUEUE_S, and the next one to go."""
+        """Returns True if the waiting requests take longer than QUEUE_S, and more than one waits."""
         return len(self.waiting) > max(1, QUEUE_S / self._pace_s)
 
     def away(self, now: float, interval_s: float) -> float:
-        """For how long one more may stay away: until half of the others have gone, and each a moment of its own."""
+        """Returns the seconds that a request stays away: until half of the queue has left, and a different time for
+        each."""
         self._away_until = max(self._away_until, now + QUEUE_S / 2) + interval_s
         return self._away_until - now
 
     def send_away(self, exception: Exception) -> None:
-        """Raises it in all requests that are not patient."""
+        """Raises the exception in all requests that are not patient."""
         for request in self._impatient:
             if not request.done():
                 request.set_exception(exception)
         self._impatient.clear()
 
     def serve(self, now: float) -> float | None:
-        """Lets requests go whose slot has come. Returns when something may change by itself."""
+        """Releases the requests whose slot has come. Returns the time when something may change by itself."""
         while self.waiting and self.waiting[0].done():
             self.waiting.popleft()
         if self.paused_until > now:
@@ -168,27 +170,27 @@ class HostQueue:
         return self._ask_again_at if self.waiting and self._ask_again_at > now else None
 
     def was_late(self, seconds: float) -> None:
-        """The process looked here that much after it meant to."""
+        """Records that a timer ran this many seconds late."""
         self._late_s = max(seconds, 0.9 * self._late_s)
 
     def left(self, now: float) -> None:
-        """A request came to its end. Its permit is kept, unless other workers lack it."""
+        """Records the end of a request. The permit is saved for the next one, unless other workers need it."""
         self._under_way -= 1
         self._used_at = now
         self._shrink()
 
     def pause(self, until: float) -> bool:
-        """The host wants to be left alone. Returns whether that is news."""
+        """Pauses the host. Returns True if the pause is new or longer."""
         is_news = until > self.paused_until + 1
         self.paused_until = max(until, self.paused_until)
         return is_news
 
     def permits_are_free(self) -> None:
-        """Another worker gave some back."""
+        """Records that another worker returned permits."""
         self._is_due |= bool(self.waiting) and self._under_way >= self._permits
 
     def beat(self, now: float) -> None:
-        """To be called several times a second."""
+        """Must be called several times a second: decides whether Redis must be asked."""
         is_paused = self.paused_until > now + BEAT_S
         if not self._under_way and (is_paused or not self.waiting):
             if self.is_known and now - self._used_at >= IDLE_S:
@@ -198,17 +200,17 @@ class HostQueue:
             self._is_due = True
 
     def give_back(self) -> None:
-        """Nothing is wanted here any more."""
+        """Returns all slots and unused permits."""
         self._drop_slots()
         self._permits = self._under_way
 
     def is_over(self, now: float) -> bool:
-        """Whether nothing need be remembered."""
+        """Returns True if the queue holds no state worth saving."""
         busy = self.waiting or self._under_way or self.is_known or self._is_asked or self._is_due or self.untold
         return not busy and self.paused_until <= now
 
     def must_ask(self, now: float) -> bool:
-        """Whether Redis must be asked now."""
+        """Returns True if Redis must be asked now."""
         if self._is_asked:
             return False
         if self._is_due or self.untold or self._permits < self._told_permits:
@@ -222,10 +224,10 @@ class HostQueue:
         return self._wanted(now) > 0 and now >= self._ask_again_at
 
     def ask(self, now: float) -> list[int | str]:
-        """The question, as slots.lua takes it from its second argument on."""
+        """Returns the question: the arguments of slots.lua from the second on."""
         self._is_asked, self._is_due, self._asked_at = True, False, now
         if self._lease_until <= now:
-            self._permits = self._under_way  # the others may have been given to other workers
+            self._permits = self._under_way  # Redis may have given the others to other workers
         self._told_demand = self._demand(now)
         telling_until = self.paused_until if self.untold else 0.0
         wanted = self._wanted(now)
@@ -253,7 +255,7 @@ class HostQueue:
         ]
 
     def hear(self, answer: SlotAnswer, asked_at: float, now: float) -> bool:
-        """Takes in the answer. Returns whether it tells of a pause that was not known here."""
+        """Applies the answer. Returns True if it reports a new pause."""
         self._is_asked = False
         del self._unused[: self._telling]
         self._lease_until = asked_at + PERMIT_LEASE_S - _MARGIN_S
@@ -266,18 +268,18 @@ class HostQueue:
         self._shrink()
         self._answered_in_s = max(now - asked_at, 0.9 * self._answered_in_s)
         grace_s = self._grace_s
-        if self._limits.window_requests:  # it counts a slot for no longer than was said when it was asked for
+        if self._limits.window_requests:  # Redis counts a slot only for the time that the question named
             grace_s = min(grace_s, asked_at + self._kept_s - now)
         for number in range(answer.slots):
             at = now + answer.start / 1e6 + number * self._pace_s
             self._slots.append(Slot(at, at + grace_s, answer.mark + number * answer.pace))
-        # Who was sent away comes back at a moment of its own, so that it is not always the same one that is too late.
+        # Each worker without a slot returns at a random time, so that the same worker is not always too late.
         self._ask_again_at = now + answer.again / 1e6 + AHEAD_S * random.uniform(0, 0.9) if answer.again else 0.0
-        # Nearly as long is as good: what is heard of it on the channel makes it a little longer here.
+        # A nearly equal pause is enough: a pause that comes by the channel gets a little longer on its way.
         if self.untold and now + answer.pause / 1e6 > self.paused_until - 1:
             self.untold = False
         elif not answer.pause and self.paused_until > now + 2:
-            self.untold = True  # Redis lost it
+            self.untold = True  # Redis lost the pause
         return bool(answer.pause) and self.pause(now + answer.pause / 1e6)
 
     def _drop_slots(self) -> None:
@@ -285,12 +287,12 @@ class HostQueue:
             self.not_used(self._slots.popleft())
 
     def not_used(self, slot: Slot) -> None:
-        """The slot need not count in the host's window: no request left with it."""
+        """Marks the slot as unused, so that it need not count in the host's window."""
         if self._limits.window_requests:
             self._unused.append(slot.mark)
 
     def _marks(self) -> str:
-        """Of slots not used. They are told again when no answer comes."""
+        """Returns the marks of unused slots. They are sent again if no answer comes."""
         self._telling = len(self._unused)
         return " ".join(map(str, self._unused))
 

@@ -1,15 +1,15 @@
-"""Slots, permits and pauses of hosts, shared by all workers that use one Redis: a host sees one crawler, not many.
+"""Slots, permits and pauses of hosts that all workers of one Redis share, so that a host sees one crawler, not many.
 
 "Host" means a site of the registry with all its hosts, or a host that is not registered.
 
 A *slot* is a moment at which one request may leave. Redis spaces the slots at the pace of the slowest worker, and
-counts those of a window. A *permit* lets one request be under way; each worker holds a share of the host's permits for
-as long as Redis hears of it. A *pause* is the time for which a host wants to be left alone: one worker is told, all
-obey.
+counts the slots of a window. A *permit* lets one request be under way. Each worker holds a share of the host's permits
+while it reports to Redis. A *pause* is a time without requests that a host asked for. One worker receives it, and all
+apply it.
 
 Requests wait in this process, and a worker asks Redis for the slots of many of them together. A slot is given at most
-AHEAD_S before its time (a second to a worker that is alone), so that nobody acts on what was true long ago. A pause, or
-a slower pace, drops the slots that were given.
+AHEAD_S before its time (a second to a worker that is alone), so that no worker acts on old facts. A pause, or a slower
+pace, drops the slots that were given.
 """
 
 import asyncio
@@ -37,15 +37,16 @@ from harvester.stores.redis import RedisOutage, connect, unavailable
 logger = logging.getLogger(__name__)
 
 CHANNEL = "harvester:silences"
-"""Tells workers of pauses. Messages: microseconds, a space, the host; 0 microseconds: it has free permits."""
+"""Channel with two messages to workers. "MICROSECONDS HOST" is a pause of the host; with 0 microseconds it has free
+permits."""
 LONG_S = 2.0
-"""Requests that can wait elsewhere do not wait here for a longer pause."""
+"""Seconds of a pause above which a request with patient=False does not wait here."""
 CLOSE_S = 2.0
-"""How long the end of a run may take to give permits back. They come back by themselves a little later."""
+"""Seconds that the end of a run has to return permits. Without a return their lease ends a little later."""
 
 
 class HostPaused(Exception):
-    """The host wants to be left alone, or too many wait for it here. Raised by `acquire` with patient=False."""
+    """Raised by `acquire` with patient=False: the host is paused, or too many requests wait for it."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -53,7 +54,7 @@ class HostPaused(Exception):
 
 
 class HostLimiter:
-    """This worker's slots and permits of all hosts. `acquire` before a request, `release` after it."""
+    """This worker's slots and permits of all hosts. Call `acquire` before a request, and `release` after it."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class HostLimiter:
         self._limits_of = limits_of
         self._on_pause = on_pause
         self._retrying = RedisOutage(crawler, config)
-        # The moments of those sent away are not further apart than this, so that they are here when the host recovers.
+        # Requests that are sent away return at most this far apart, so that some are back when the host recovers.
         self._usual_interval_s = 1 / (config.requests_per_second or 50)
         self._worker = uuid4().hex
         self._hosts: dict[str, HostQueue] = {}
@@ -81,10 +82,10 @@ class HostLimiter:
     async def acquire(self, name: str, *, patient: bool = True, again: bool = False) -> None:
         """Waits for a permit and a slot. Raises RunEnding when the run ends before.
 
-        With again=True the permit that it has is given back, and it is the first to get another: it asks for more.
+        With again=True the request asks for another slot: it returns its permit, and is the first to get one again.
 
-        With patient=False raises HostPaused instead of waiting through a long pause, and when so many requests wait
-        for the host that those of other hosts find no room in the downloader.
+        With patient=False raises HostPaused instead of waiting through a long pause. It also does so when so many
+        requests wait for the host that those of other hosts find no room in the downloader.
         """
         if self._closed or is_ending(self._crawler):
             raise RunEnding("the crawl is being stopped")
@@ -111,17 +112,17 @@ class HostLimiter:
             self._serve(host)
 
     def release(self, name: str) -> None:
-        """Gives the permit back: the request has come to its end."""
+        """Returns the permit at the end of a request."""
         host = self._hosts[name]
         host.left(monotonic())
         self._serve(host)
 
     def is_paused(self, name: str) -> bool:
-        """Whether the host is paused now."""
+        """Returns True if the host is paused now."""
         return self._host(name).paused_until > monotonic()
 
     def pause(self, name: str, seconds: float) -> None:
-        """The host asked this worker to wait; all are told."""
+        """Pauses the host for all workers, because it asked this worker to wait."""
         host = self._host(name)
         if host.pause(monotonic() + seconds):
             host.untold = True
@@ -129,7 +130,7 @@ class HostLimiter:
             self._serve(host)
 
     async def close(self) -> None:
-        """Nobody waits any more; the permits go to other workers."""
+        """Ends all waiting, and returns the permits to other workers."""
         self._closed = True
         for task in self._background:
             task.cancel()
@@ -161,7 +162,7 @@ class HostLimiter:
         return host
 
     def _serve(self, host: HostQueue) -> None:
-        """Lets requests go whose slot has come, and asks for slots for the others."""
+        """Releases the requests whose slot has come, and asks for slots for the others."""
         now = monotonic()
         if (pause := host.paused_until - now) > LONG_S:
             host.send_away(HostPaused(pause))
@@ -182,8 +183,9 @@ class HostLimiter:
         self._serve(host)
 
     async def _ask(self) -> None:
-        """Exchanges until nobody has a question. What is asked while an answer is awaited travels together after it."""
-        await asyncio.sleep(0)  # let the requests of this moment gather
+        """Exchanges until no host has a question. Questions that arise during an exchange travel together in the next
+        one."""
+        await asyncio.sleep(0)  # lets the requests of this moment gather
         try:
             while self._asking:
                 hosts, self._asking = list(self._asking), set()
@@ -208,7 +210,7 @@ class HostLimiter:
         return redis
 
     async def _send(self, redis: Redis, hosts: list[HostQueue]) -> None:
-        """One exchange about each of the hosts, all in one round trip."""
+        """Asks for all hosts in one round trip, and applies the answers."""
         asked_at = monotonic()
         questions = [self._question(host, asked_at) for host in hosts]
         script = lua.load("harvester.politeness", "slots")
@@ -235,7 +237,7 @@ class HostLimiter:
         return [*keys, self._worker, *host.ask(now), CHANNEL, host.name]
 
     async def _beat(self) -> None:
-        """Keeps this worker's permits, asks for what it lacks, forgets idle hosts, and notices the end of the run."""
+        """Renews this worker's permits, asks for missing ones, drops idle hosts, and notices the end of the run."""
         while True:
             await asyncio.sleep(CHECK_S)
             now = monotonic()
@@ -257,7 +259,7 @@ class HostLimiter:
                 request.set_exception(RunEnding("the crawl is being stopped"))
 
     async def _listen(self) -> None:
-        """Hears of the pauses that hosts asked other workers for."""
+        """Receives the pauses that hosts asked other workers for."""
         while True:
             with contextlib.suppress(RedisError, OSError):
                 if self._redis:

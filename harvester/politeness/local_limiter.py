@@ -1,4 +1,4 @@
-"""Limits of one process alone, for servers of one's own."""
+"""Limits of one process alone, for sites without a rate, such as one's own servers."""
 
 import asyncio
 import time
@@ -14,26 +14,26 @@ from harvester.sites.politeness import Limits
 
 
 class Limiter(Protocol):
-    """Which requests may go to a site, and when."""
+    """Decides when a request to a site may leave."""
 
     async def acquire(self, name: str, *, patient: bool = True, again: bool = False) -> None:
         """Waits until a request may go to the site. Raises RunEnding; with patient=False HostPaused for a long wait.
 
-        `again`: of one that has a permit, and asks for more. When it raises, that is given back.
+        With `again` the request has a permit and asks for another slot. An exception returns that permit.
         """
 
     def release(self, name: str) -> None:
-        """The request has come to its end."""
+        """Returns the permit at the end of a request."""
 
     def is_paused(self, name: str) -> bool:
-        """Whether the site is paused now."""
+        """Returns True if the site is paused now."""
 
     def pause(self, name: str, seconds: float) -> None:
-        """The site wants to be left alone."""
+        """Pauses the site."""
 
 
 class LocalLimiter:
-    """Limits this process alone, for servers of one's own: so many requests at a time, at any rate, without Redis."""
+    """Limits the concurrent requests of this process, at any rate and without Redis. For one's own servers."""
 
     def __init__(
         self, crawler: Crawler, limits_of: Callable[[str], Limits], on_pause: Callable[[str, float], None]
@@ -43,7 +43,7 @@ class LocalLimiter:
         self._on_pause = on_pause
         self._permits: dict[str, asyncio.Semaphore] = {}
         self._paused_until: defaultdict[str, float] = defaultdict(float)
-        """On the monotonic clock, so that setting the machine's clock stops nobody."""
+        """Monotonic time, so that a change of the machine's clock stops no request."""
 
     async def acquire(self, name: str, *, patient: bool = True, again: bool = False) -> None:
         permits = self._permits.get(name)

@@ -1,4 +1,4 @@
-"""How fast one site is asked now: what is configured, and all that slows it down. Pure: no clock, no traffic."""
+"""The current pace of one site: the configured interval, and all that slows it down. Pure: no clock, no traffic."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,42 +9,44 @@ from harvester.parsers.web.rate_limits import ReportedQuota
 from harvester.sites.politeness import Limits
 
 LONGEST_PACE_S = 60.0
-"""The most that is put between two requests for what a site says; when it wants more, it is left alone instead."""
+"""Seconds between two requests, at most, for anything that a site asks for; a site that wants more is paused
+instead."""
 HEADROOM = 5
-"""Requests left in a window below which the rest of the window is waited for."""
+"""Requests left in a window. Below this number the site is paused for the rest of the window."""
 FEW = 0.5
-"""The share of a window below which what is left of it is spread over its rest."""
+"""Share of a window's requests. Below this share, the rest is spread evenly over the rest of the window."""
 POLICY_KEPT_S = 60.0
-"""How long a policy slows down after the last answer that told of it, at least; a longer window does so longer."""
+"""Seconds that a policy slows requests after the last response with it, at least. A longer window counts longer."""
 
 
 class Slowdown:
-    """How many times slower than usual a site should be asked, by how long it takes to answer.
+    """The factor by which requests to a site are slowed, derived from its response times.
 
-    The usual is near the quickest that it answers when it is well: each answer moves the baseline a little, down ten
-    times as far as up. What it is compared with is a median, so that single slow answers count nothing.
+    The baseline is near the fastest times of a healthy site: each response moves it a little, and ten times as far down
+    as up. The baseline is compared with a median, so that single slow responses change nothing.
     """
 
     RECENT = 9
-    """Answers whose median is compared with the baseline."""
+    """Number of responses whose median is compared with the baseline."""
     LEAST_S = 0.1
-    """What is quicker is as good."""
+    """Seconds of a response that count as fastest; a faster one is no better."""
     SEVERAL = 3.0
-    """Times the baseline from which on requests are slowed."""
+    """Multiple of the baseline from which on requests are slowed."""
     MOST = 8.0
-    """The most times that requests are slowed."""
+    """Maximum factor."""
     UP, DOWN = 1.005, 0.95
     WORSE, BETTER = 1.5, 1 / 1.2
-    """What a failure and an answer do to the second factor. It falls while fewer than 3 of 10 answers are failures."""
+    """Changes of the second factor by a failure and by a response. It falls while fewer than 3 of 10 responses are
+    failures."""
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=self.RECENT)
         self._baseline_s = 0.0
-        """0: not known yet."""
+        """0 while it is unknown."""
         self._slower = self._failing = 1.0
 
     def answered(self, latency_s: float) -> None:
-        """A good answer, and how long the site took for it."""
+        """Counts a good response, and the seconds that it took."""
         latency_s = max(latency_s, self.LEAST_S)
         self._recent.append(latency_s)
         self._failing = max(1.0, self._failing * self.BETTER)
@@ -57,17 +59,17 @@ class Slowdown:
             self._baseline_s = median(self._recent)
 
     def failed(self) -> None:
-        """A server error, or no answer in time."""
+        """Counts a server error, or a response that did not come in time."""
         self._failing = min(self.MOST, self._failing * self.WORSE)
 
     @property
     def factor(self) -> float:
-        """From 1 to MOST."""
+        """Returns the factor, from 1 to MOST."""
         return min(self.MOST, self._slower * self._failing)
 
 
 class Pace:
-    """One site's. Times are seconds of any one clock."""
+    """The pace of one site. Times are seconds of any one clock."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -77,7 +79,7 @@ class Pace:
         self._spread_s = self._spread_until = 0.0
 
     def limits_at(self, now: float) -> Limits:
-        """What holds now. The interval is never less than what is configured."""
+        """Returns the current limits. The interval is never shorter than the configured one."""
         configured = self.limits.interval_s
         policy_s = self._policy_s if self._policy_until > now else 0.0
         spread_s = self._spread_s if self._spread_until > now else 0.0
@@ -86,11 +88,11 @@ class Pace:
         return self.limits if interval_s == configured else self.limits._replace(interval_s=interval_s)
 
     def is_slowed(self, now: float) -> bool:
-        """Whether there is something to remember."""
+        """Returns True if something slows the site down now."""
         return self.limits_at(now) is not self.limits
 
     def heed(self, quotas: Iterable[ReportedQuota], now: float) -> float:
-        """Takes in what an answer tells of its quotas. Returns how long the site wants to be left alone, or 0."""
+        """Applies the quotas of a response. Returns the seconds to pause the site, or 0."""
         wait_s = policy_s = kept_s = spread_s = spread_until = 0.0
         counted = False
         for quota in quotas:
@@ -112,14 +114,14 @@ class Pace:
 
 
 def _headroom(quota: ReportedQuota) -> float:
-    """How many units are left unused. Without them, several requests that are under way would be too many."""
+    """Returns the units that are left unused, because several requests are under way when the quota is read."""
     if quota.unit == "concurrent-requests":
         return -inf
     return HEADROOM if quota.most is None else min(HEADROOM, quota.most / 10)
 
 
 def _spread(quota: ReportedQuota) -> float:
-    """Seconds between requests that make what is left last until the reset; 0 when enough is left."""
+    """Returns the seconds between requests that make the rest last until the reset; 0 when enough is left."""
     if quota.left is None or not quota.ends_in_s or (quota.most is not None and quota.left > FEW * quota.most):
         return 0.0
     return quota.ends_in_s / max(1.0, quota.left - _headroom(quota))

@@ -1,7 +1,7 @@
-"""Quotas that reach across runs: what sites allow in days, counted in MongoDB by all processes together.
+"""Quotas of sites for days or longer, counted in MongoDB by all processes together, across runs.
 
-Taking is one write to one document, so it is exact however many take at once. A request counts when it is sent, each
-try of it: what was counted before a process died may be one too many, and never one too few.
+To take a unit is one write to one document, so the count is exact with many processes. Each try of a request counts
+when it is sent. When a process dies, the count may be one too high, and never one too low.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,28 +14,28 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 COLLECTION = "quotas"
 TRUST = timedelta(days=1)
-"""How long a site is believed that a rolling quota is used up, of which more is left as far as is known here."""
+"""Time to believe a site that reports a rolling quota as used up, although the count here has some left."""
 Document = dict[str, Any]
 Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Runs an operation until the server answers. It may run it again that was done, when the answer was lost."""
+"""Runs an operation until the server answers. It may run an operation twice when the answer was lost."""
 
 
 class Quota(NamedTuple):
-    """So much of a site in so long. In a request's meta it is a list."""
+    """A number of requests that a site allows in a time. A request's meta holds it as a list."""
 
     name: str
-    """Whose it is, and of what: without secrets."""
+    """Name of the account and of the quota, without secrets."""
     most: int
     use: str = ""
-    """Given: it counts once in `window_s`, however often it is asked for. Empty: each request counts."""
+    """Name of a use that counts once in `window_s`, however often it is requested. If empty, each request counts."""
     window_s: float = 0.0
-    """That rolls along. 0: it is a day of `zone`."""
+    """Seconds of a rolling window; 0 for a day of `zone`."""
     zone: str = "UTC"
-    """Name of the time zone at whose midnight a day's quota is new."""
+    """Name of the time zone at whose midnight a daily quota starts."""
 
 
 class Quotas:
-    """Those of a database. `now` is the clock."""
+    """The quotas of a database. `now` is the clock."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Quotas:
         self._collection, self._patiently, self._now = collection, patiently, now
 
     async def take(self, quota: Quota) -> datetime | None:
-        """Counts a request that is about to be sent. None: it may be; else when there is room again."""
+        """Counts a request that is about to be sent. Returns None if it may leave, else the time when there is room."""
         now = self._now()
         return await (self._take_use(quota, now) if quota.window_s else self._take_of_day(quota, now))
 
     async def exhaust(self, quota: Quota) -> datetime:
-        """Notes that the site itself says that it is used up, by others too; when it may be asked again."""
+        """Records that the site itself reports the quota as used up. Returns the time of the next request."""
         now = self._now()
         until = now + TRUST if quota.window_s else midnight_after(now, quota.zone)
         held: Document = {"$set": {"until": until}}
@@ -89,7 +89,7 @@ class Quotas:
         return max(full, held or full)
 
     async def _change(self, quota: Quota, change: list[Document]) -> Document:
-        """The document after it."""
+        """Applies the change. Returns the document after it."""
         found: Document = await self._patiently(
             lambda: self._collection.find_one_and_update(
                 {"_id": quota.name}, change, upsert=True, return_document=ReturnDocument.AFTER
@@ -99,12 +99,12 @@ class Quotas:
 
 
 def _is_free(now: datetime) -> Document:
-    """Whether the site has not said that it is used up, or that is over."""
+    """Returns a condition: the site has not reported the quota as used up, or that time is over."""
     return {"$lte": [{"$ifNull": ["$until", now]}, now]}
 
 
 def midnight_after(now: datetime, zone: str) -> datetime:
-    """When the day ends there, in UTC. Days of changes of the clock have 23 or 25 hours."""
+    """Returns the end of the day in the zone, in UTC. Days on which the clock changes have 23 or 25 hours."""
     local = now.astimezone(ZoneInfo(zone))
     tomorrow = local.date() + timedelta(days=1)
     return datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=ZoneInfo(zone)).astimezone(UTC)

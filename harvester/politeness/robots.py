@@ -1,4 +1,4 @@
-"""The robots.txt of each origin: read once a day at most, however many requests wait for it."""
+"""The robots.txt of each origin: read at most once a day, however many requests wait for it."""
 
 import asyncio
 import logging
@@ -27,34 +27,34 @@ from harvester.sites import load_sites
 logger = logging.getLogger(__name__)
 
 LONGEST_KEPT_S = 24 * 3600.0
-"""How long a robots.txt counts that names no time, and at most (RFC 9309, section 2.4)."""
+"""Seconds that a robots.txt counts without a time of its own, and at most (RFC 9309, section 2.4)."""
 SHORTEST_KEPT_S = 600.0
-"""How long one counts that is not to be cached: it is not asked for before each page."""
+"""Seconds that a robots.txt counts at least, even with no-store, so that it is not read before each page."""
 TIMEOUT_S = 30.0
 FIRST_BACKOFF_S = 5.0
-"""After a robots.txt that could not be read; doubled for each further time in a row."""
+"""Seconds until the first retry of an unreadable robots.txt; doubled for each further failure in a row."""
 MOST_BACKOFF_S = 600.0
 UNSTATED_WAIT_S = 60.0
-"""After an answer that it is asked too much, which names no time."""
+"""Seconds to wait after a "too many requests" that names no time."""
 MOST_ORIGINS = 5_000
-"""Whose robots.txt is kept; a crawl of pictures meets many hosts."""
+"""Maximum number of origins whose robots.txt is saved; a crawl of pictures meets many hosts."""
 UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, **dict.fromkeys(TOO_MANY, Outcome.RATE_LIMITED)}
-"""Statuses, beside those of errors of the server, that do not say that there are no rules."""
+"""Statuses, beside the server errors, that do not mean that there are no rules."""
 
 
 def robots_of(crawler: Crawler) -> "RobotsFiles":
-    """Those of the crawl."""
+    """Returns the crawl's RobotsFiles."""
     return get_component(crawler, RobotsFiles, lambda: RobotsFiles(crawler))
 
 
 def site_file(origin: str, path: str) -> Request:
-    """A request for a file in which a site says what robots may do: asked for once, whatever it says."""
+    """Returns a request for a file with a site's rules for robots. It is sent once and never retried."""
     meta = {DONT_OBEY: True, SITE_FILE: True, "dont_retry": True, "download_timeout": TIMEOUT_S}
     return Request(origin + path, callback=NO_CALLBACK, priority=1000, dont_filter=True, meta=meta)
 
 
 class OriginRobots:
-    """What is known of the robots.txt of one scheme, host and port. Times are monotonic."""
+    """The state of the robots.txt of one scheme, host and port. Times are monotonic."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -63,22 +63,22 @@ class OriginRobots:
         self.rules = RobotsRules()
         self.delay_s = 0.0
         self.until = 0.0
-        """When it must be read again."""
+        """Time when it must be read again."""
         self.failure: Verdict | None = None
-        """Why it could not be read the last time."""
+        """The reason why it was unreadable the last time."""
         self.error: Exception | None = None
-        """What was raised in place of an answer, if it was that."""
+        """The exception that came in place of a response."""
         self.failures = 0
-        """In a row."""
+        """Failures in a row."""
         self.unpaid: BudgetSpent | None = None
-        """Why it was not asked for the last time, if there was no money for a proxy: that says nothing of the site."""
+        """The spent proxy budget that prevented the last request for it, which proves nothing about the site."""
         self.retry_at = 0.0
         self.asked_at = 0.0
         self.asking: asyncio.Task[None] | None = None
 
 
 class RobotsFiles:
-    """Asks for them, learns from them the rules and the delays, and asks again later for those that cannot be read.
+    """Reads the robots.txt files, applies their rules and delays, and retries those that cannot be read.
 
     HARVESTER_BACKOFF_FACTOR (default 1.0) multiplies the time before each retry; for tests of retries.
     """
@@ -91,14 +91,15 @@ class RobotsFiles:
         self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
         self._origins: dict[str, OriginRobots] = {}
         self.on_miss: Callable[[Request, Verdict, Response | None], object] = lambda request, verdict, response: None
-        """Hears of each request for a robots.txt that could not be read; its outcome is told by nobody else."""
+        """Called with each request for a robots.txt that could not be read, because nothing else reports its
+        outcome."""
 
     async def robots(self, url: str) -> Robots | None:
-        """The robots.txt that an address belongs to; None when it cannot be read now."""
+        """Returns the robots.txt of an address's origin; None when it cannot be read now."""
         origin = self.origin(url)
         while monotonic() >= origin.until and (asking := self.ask(origin)):
             await asyncio.wait([asking])
-            asking.result()  # a fault of this program must not be asked about for ever
+            asking.result()  # raises a programming error here, instead of asking forever
             await pause(self._crawler, 0.0)
         return origin.robots
 
@@ -108,7 +109,7 @@ class RobotsFiles:
         return str(self._token)
 
     def forbids(self, url: str, origin: OriginRobots) -> str:
-        """Why an address of the origin must not be asked for, by its robots.txt; empty when it may be."""
+        """Returns the reason why robots.txt forbids an address of the origin; empty when it is allowed."""
         path = path_of(url)
         rule = origin.rules.of(path)
         if rule is None or rule.allowed or path == "/robots.txt":
@@ -117,11 +118,11 @@ class RobotsFiles:
         return f"robots.txt of {host_of(url)} forbids {path[:200]}: {rule.text}"
 
     def obeyed(self, url: str) -> bool:
-        """Whether robots.txt binds requests for an address, by the settings and the entry of its site."""
+        """Returns True if robots.txt binds requests for an address, by the settings and the entry of its site."""
         return self._obey and url.startswith("http") and load_sites().of(url).politeness.obey_robots
 
     def origin(self, url: str) -> OriginRobots:
-        """What is known of the robots.txt that an address belongs to."""
+        """Returns the state of the robots.txt of an address's origin."""
         name = origin_of(url)
         origin = self._origins.get(name)
         if origin is None:
@@ -132,7 +133,8 @@ class RobotsFiles:
         return origin
 
     def ask(self, origin: OriginRobots) -> "asyncio.Task[None] | None":
-        """The one request for the origin's robots.txt that is under way; None while it is too early for another."""
+        """Returns the one request for the origin's robots.txt that is under way; None while it is too early for
+        another."""
         if origin.asking is None and monotonic() >= max(origin.retry_at, origin.until):
             origin.asked_at = monotonic()
             origin.asking = asyncio.create_task(self._fetch(origin))
@@ -146,12 +148,12 @@ class RobotsFiles:
         try:
             response = await self._crawler.engine.download_async(request)
         except RunEnding:
-            pass  # those who wait learn of it by themselves
+            pass  # the waiting requests notice the end of the run themselves
         except BudgetSpent as spent:
             origin.unpaid, origin.retry_at = spent, monotonic() + spent.seconds
-        except Exception as error:  # noqa: BLE001  whatever it is, robots.txt was not read
+        except Exception as error:  # noqa: BLE001  any error means that robots.txt was not read
             if isinstance(error, RedirectError):
-                self._learn(origin, b"", None)  # RFC 9309, section 2.3.1.2: as if there were none
+                self._learn(origin, b"", None)  # RFC 9309, section 2.3.1.2: counts as no robots.txt
             else:
                 origin.error = error
                 self._miss(origin, request, classify_exception(error), None)
@@ -190,7 +192,7 @@ class RobotsFiles:
 
 
 def kept_for(headers: Headers) -> float:
-    """Seconds for which an answer counts as robots.txt: as its headers say, within bounds."""
+    """Returns the seconds that a response counts as robots.txt: from its headers, within bounds."""
     control = (headers.get("Cache-Control") or b"").decode("latin-1").lower()
     directives = dict(part.strip().partition("=")[::2] for part in control.split(","))
     seconds = LONGEST_KEPT_S
@@ -207,4 +209,4 @@ def _until(date: str) -> float:
     try:
         return parsedate_to_datetime(date).timestamp() - time.time()
     except (ValueError, OverflowError):
-        return 0.0  # RFC 9111, section 5.3: what is no date is in the past
+        return 0.0  # RFC 9111, section 5.3: an invalid date is in the past

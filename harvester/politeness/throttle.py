@@ -1,6 +1,6 @@
-"""How fast each site is asked: no faster than it allows, and not at all while it says wait.
+"""The pace of each site: no faster than it allows, and no request while it asks to wait.
 
-All workers that use one Redis share the limits (limiter.py); a site without a rate has none to share.
+All workers of one Redis share the limits (limiter.py). A site without a rate has a limit by process.
 """
 
 import logging
@@ -27,25 +27,25 @@ from harvester.sites.politeness import Limits
 logger = logging.getLogger(__name__)
 
 UNSTATED_WAIT_S = 5.0
-"""After a refusal that names no time; doubled for each further one in a row, at most WINDOW_S."""
+"""Seconds to wait after a refusal that names no time; doubled for each further one in a row, up to WINDOW_S."""
 WINDOW_S = 300.0
-"""Bluesky's rate-limit window."""
+"""Seconds of Bluesky's rate-limit window."""
 MOST_JITTER_S = 2.0
-"""By how much longer than asked a site is left alone, so that not all its visitors come back at once."""
+"""Seconds added to a pause at most, at random, so that not all clients return at once."""
 MOST_PACES = 10_000
-"""Sites whose pace is remembered, as long as nothing slows them down."""
+"""Number of sites whose pace is saved, unless something slows a site down."""
 MOST_LIMITS_SHOWN = 20
-"""Sites whose limit stands in the stats: the first."""
+"""Number of sites, the first ones, whose limit is shown in the stats."""
 TOO_MANY = frozenset({420, 429, 509})
-"""Statuses by which sites say that they are asked too much, as the rules of outcomes know them."""
+"""Statuses for too many requests, the same as in the rules of outcomes."""
 REFUSING = {403, 413, *TOO_MANY}
-"""With a server error or a redirect, the statuses whose Retry-After is obeyed."""
+"""Statuses whose Retry-After is applied, beside server errors and redirects."""
 _SHOWN_FROM = 1.5
-"""Times the configured interval from which on a slower pace is shown."""
+"""Multiple of the configured interval from which on a slower pace is shown."""
 
 
 def throttle_of(crawler: Crawler) -> "Throttle":
-    """That of the crawl."""
+    """Returns the crawl's Throttle."""
 
     def make() -> Throttle:
         return Throttle(crawler, as_the_project_sets(load_config(), crawler.settings))
@@ -54,9 +54,9 @@ def throttle_of(crawler: Crawler) -> "Throttle":
 
 
 def as_the_project_sets(config: Config, settings: BaseSettings) -> Config:
-    """The configuration with what a project's own settings say of all hosts. Of a site its entry says more.
+    """Returns the configuration with the project's own settings for all hosts. A site's entry overrides them.
 
-    Scrapy's slots keep to them, too, and can neither hold back what they have queued nor share with other workers.
+    Scrapy's slots apply these settings too. They can neither return queued requests nor share limits between workers.
     """
     changes: dict[str, float] = {}
     if _is_set_by_project(settings, "DOWNLOAD_DELAY"):
@@ -68,12 +68,12 @@ def as_the_project_sets(config: Config, settings: BaseSettings) -> Config:
 
 
 def _is_set_by_project(settings: BaseSettings, name: str) -> bool:
-    """Whether a project, its spider or a command line says so, and not only harvester's add-on."""
+    """Returns True if the project, its spider or a command line sets it, and not only harvester's add-on."""
     return (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["addon"]
 
 
 class Throttle:
-    """Knows the pace of each site, and obeys what its answers say and show of how much it can take."""
+    """Holds the pace of each site, and adapts it to the site's responses."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
@@ -82,21 +82,21 @@ class Throttle:
         self._own = LocalLimiter(crawler, self._limits, self._show_pause_until)
         self._paces: dict[str, Pace] = {}
         self._refusals: Counter[str] = Counter()
-        """In a row, by site; of those that named no time."""
+        """Refusals in a row without a time, by site."""
         self._slow: set[str] = set()
-        """Sites that are shown to be asked more slowly than configured."""
+        """Sites that are shown as slower than configured."""
         self._said: set[tuple[str, bool]] = set()
-        """Sites of which the log has said that they are asked more slowly (True), or as before again."""
+        """Sites with a log line that they became slower (True) or normal again (False)."""
 
     def limiter_of(self, name: str) -> Limiter:
-        """What limits the requests to the site: all workers together, unless it has no rate."""
+        """Returns the limiter for a site: the shared one, or the local one for a site without a rate."""
         pace = self._pace(name)
         return self._shared if pace.limits.interval_s or pace.crawl_delay_s else self._own
 
     def set_crawl_delay(self, site_name: str, seconds: float) -> None:
-        """The Crawl-delay of the site's robots.txt, or 0 when there is none. It slows the site down, if anything.
+        """Sets the Crawl-delay of the site's robots.txt, or 0 without one. It can only slow the site down.
 
-        The slowest of the workers that share a Redis is followed by all.
+        All workers of one Redis follow the slowest one.
         """
         if not load_sites().named(site_name).politeness.obey_crawl_delay or not isfinite(seconds):
             return
@@ -107,19 +107,19 @@ class Throttle:
     def answered(
         self, limiter: Limiter, name: str, response: Response, captured: Sequence[Response], latency_s: float | None
     ) -> None:
-        """Heeds an answer of the site; `captured`: the answers to the requests of a rendered page."""
+        """Applies a response of the site. `captured` are the responses to the requests of a rendered page."""
         refusals = (answer for answer in reversed(captured) if answer.status in REFUSING)
         self._heed(limiter, name, next(refusals, response))
         if limiter is self._shared:
             self._watch(name, response.status, latency_s)
 
     def timed_out(self, name: str) -> None:
-        """No answer of the site came in time."""
+        """Records that no response came in time."""
         self._pace(name).slowdown.failed()
         self._show_pace(name)
 
     def _heed(self, limiter: Limiter, name: str, response: Response) -> None:
-        """Obeys what the answer says."""
+        """Applies the pauses and quotas of the response."""
         status = response.status
         said = rate_limits_of(response.headers)
         trouble, violated = problem_of(response) if status >= 400 else (None, frozenset[str]())
@@ -134,7 +134,7 @@ class Throttle:
             self._refusals.pop(name, None)
         elif refused and trouble is RateLimitProblem.ABNORMAL_USAGE:
             wait = wait or WINDOW_S
-        # While the site is left alone, refusals are still coming in of what was sent before.
+        # During a pause, refusals of requests that were sent before it still arrive.
         elif refused and not wait and not limiter.is_paused(name):
             wait = min(UNSTATED_WAIT_S * 2 ** min(self._refusals[name], 10), WINDOW_S)
             self._refusals[name] += 1
@@ -143,7 +143,7 @@ class Throttle:
             limiter.pause(name, wait + random.uniform(0, min(wait / 20, MOST_JITTER_S)))
 
     def _watch(self, name: str, status: int, latency_s: float | None) -> None:
-        """Sees whether the site finds it hard to answer."""
+        """Slows the site down if its responses show that it is overloaded."""
         slowdown = self._pace(name).slowdown
         if status >= 500 and status not in (501, 505, *TOO_MANY):
             slowdown.failed()

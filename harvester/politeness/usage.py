@@ -1,4 +1,4 @@
-"""The files in which an origin says what its pages may be used for: robots.txt, tdmrep.json and ai.txt."""
+"""The files in which an origin declares how its pages may be used: robots.txt, tdmrep.json and ai.txt."""
 
 import asyncio
 from time import monotonic
@@ -14,9 +14,9 @@ from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 
 MOST_ORIGINS = 2_000
-"""Whose files are kept."""
+"""Maximum number of origins whose files are saved."""
 UNPAID_S = 60.0
-"""How long files count as saying nothing that were not asked for, since no proxy could be paid."""
+"""Seconds that missing files count as empty, if the proxy budget prevented the requests for them."""
 
 
 class KnownFiles(NamedTuple):
@@ -26,11 +26,11 @@ class KnownFiles(NamedTuple):
     until: float
     """Monotonic time at which they must be read again."""
     unpaid: BudgetSpent | None = None
-    """Why they were not asked for, if there was no money for a proxy."""
+    """The spent proxy budget that prevented the requests for the files."""
 
 
 class UsageFiles:
-    """Reads them once for each origin, while they count."""
+    """Reads the files once for each origin, and again when they expire."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -38,7 +38,7 @@ class UsageFiles:
         self._origins: dict[str, asyncio.Task[KnownFiles]] = {}
 
     async def known(self, url: str) -> KnownFiles:
-        """What the files say of the origin that an address belongs to."""
+        """Returns the files of an address's origin."""
         origin = origin_of(url)
         known = self._origins.get(origin)
         if known is None or (known.done() and (known.cancelled() or known.exception() or _is_old(known.result()))):
@@ -59,13 +59,13 @@ class UsageFiles:
         return KnownFiles(files, monotonic() + min(kept_s, ai_kept_s, robots_kept_s), unpaid)
 
     async def _fetch(self, origin: str, path: str) -> tuple[bytes | None, float]:
-        """The file, None when there is none, and for how many seconds that counts."""
+        """Returns the file, or None without one, and the seconds that this result counts."""
         assert self._crawler.engine
         try:
             response = await self._crawler.engine.download_async(site_file(origin, path))
         except (RunEnding, BudgetSpent):
             raise
-        except Exception:  # noqa: BLE001  whatever it is, nothing is known
+        except Exception:  # noqa: BLE001  any error means that nothing is known
             return None, SHORTEST_KEPT_S
         if response.status != 200:
             says_nothing = response.status >= 500 or response.status in UNREADABLE
