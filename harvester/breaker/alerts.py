@@ -44,7 +44,7 @@ INDEXES = [
 
 
 class BreakerAlerts:
-    """Reports changes one after the other while the crawl goes on. Calls `told` with the id of each reported change."""
+    """Reports changes one after the other while the crawl goes on. Calls `told` with the id of a reported change."""
 
     def __init__(self, config: Config, spider: str, told: Callable[[str], None]) -> None:
         self._config = config

@@ -1,5 +1,4 @@
-"""One worker's part of all breakers of its spider: the counts that it must report, and the breakers that are not
-closed.
+"""One worker's part of all breakers of its spider: the counts to report, and the breakers that are not closed.
 
 Reports travel with the exchanges of frontier/client.py, and the answers list the breakers that are not closed. An
 exchange ends when its report is judged (judgement.py) and the decision applied. After several failures in a row, the
@@ -51,7 +50,7 @@ class Breakers:
         """Asks Redis to make a request a probe of a tier. Returns the number of the trial, 0 if no more probes are
         wanted."""
         self._denied_until: defaultdict[str, float] = defaultdict(float)
-        """Monotonic time by tier, before which no probe is asked for."""
+        """Monotonic time by tier: until then no probe is requested."""
 
     # What is seen -----------------------------------------------------------------------------------------
 
@@ -70,7 +69,7 @@ class Breakers:
         """Counts one try of a request. `tier` is the tier that sent it, if the site has tiers.
 
         `probe` and `tier_probe` are the numbers of the trials, at the site and at the tier, that the try belongs to.
-        `is_new`: True for the first try of a request, in the first attempt of its item. `is_step`: True if the page
+        `is_new`: True for the first try of a request, in the first attempt at its item. `is_step`: True if the page
         only leads to others.
 
         A refusal that a more expensive tier may solve does not count against the site yet. A refusal that no tier can
@@ -141,7 +140,7 @@ class Breakers:
         return Reports(next(self._numbers), rows)
 
     def hear(self, states: Mapping[str, BreakerState], *, anew: bool) -> bool:
-        """Applies the answer: the breakers that changed, or with `anew` all that are not closed.
+        """Applies the answer: the breakers that changed, or all that are not closed if `anew` is True.
 
         Returns True if a breaker has left the closed state.
         """
@@ -172,8 +171,8 @@ class Breakers:
     # The middleware's side --------------------------------------------------------------------------------
 
     def holds_back(self, site: str, probe: int = 0) -> bool:
-        """Returns True if a request of the site must be parked: the breaker is not closed, and the request is no probe
-        of it."""
+        """Returns True if a request of the site must be parked: the breaker is not closed, and the request does not
+        probe it."""
         shut = self._shut.get(site)
         return shut is not None and not _is_probe(shut, probe)
 
@@ -193,10 +192,9 @@ class Breakers:
         return shut.state != "half_open" or monotonic() < self._denied_until[name]
 
     async def may_pass(self, site: str, tier: str, trial: int = 0) -> int | None:
-        """Returns None if a request may not use the tier, else the trial that it is now a probe of, 0 if it is no
-        probe.
+        """Returns None if a request may not use the tier, else the trial that it now probes for, 0 without one.
 
-        `trial` is the trial that the request is already a probe of, 0 without one.
+        `trial` is the trial that the request already probes for, 0 without one.
         """
         name = _name(site, tier)
         shut = self._shut.get(name)
@@ -209,8 +207,8 @@ class Breakers:
         return trial or None
 
     def wait_s(self, site: str, tiers: Iterable[str]) -> float:
-        """Returns the seconds that a request waits for the first of these tiers. Its caller has found that all must be
-        skipped."""
+        """Returns the seconds that a request waits for the first of several tiers. Its caller has found that all must
+        be skipped."""
         shut = [self._shut.get(_name(site, tier)) for tier in tiers]
         ends = [(each.until or inf) - time() if each and each.state != "half_open" else HALF_OPEN_S for each in shut]
         return max(ASK_AGAIN_S, min([*ends, LONGEST_WAIT_S]))

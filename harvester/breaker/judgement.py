@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 MISREAD = 0.8
-"""Share of the first pages with a wrong layout from which on the site counts as changed."""
+"""Share of the first pages. If so large a share has a wrong layout, the site counts as changed."""
 FAR_LESS = 0.2
 """Share of the usual number below which the last pages have too little content."""
 LEAST_EXPECTED = 10
@@ -49,7 +49,7 @@ class Breaker(msgspec.Struct, frozen=True):
     rules: BreakerRules
     state: str = "closed"
     version: int = 0
-    """Number of changes of its state."""
+    """Number of changes of the state."""
     parked: int = 0
     """Parked requests of the site; 0 for the breaker of a tier."""
     since: float = 0
@@ -73,9 +73,9 @@ class Breaker(msgspec.Struct, frozen=True):
     pages: list[Pages] = []
     records: dict[str, list[Records]] = {}
     lost: list[tuple[str, str]] = []
-    """Kind and field of each lost field that opened it."""
+    """Kind and field of the lost fields that opened it."""
     granted: int = 0
-    """Probes of the current trial that are out or answered. The counts below are counts of these probes."""
+    """Probes of the current trial that are out or answered. The counts below are about the same probes."""
     good: int = 0
     """Probes that went well. If drift opened the breaker: probes whose page had content."""
     blank: int = 0
@@ -96,7 +96,7 @@ class Breaker(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The change of a breaker. A field that is None leaves the stored value unchanged."""
+    """The change of a breaker. None in a field leaves the stored value unchanged."""
 
     to: str
     """The new state."""
@@ -109,7 +109,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     said: str | None = None
     lost: list[tuple[str, str]] | None = None
     drift: tuple[int, int] | None = None
-    """The last pages, and how many of them were empty."""
+    """The last pages, and the number of empty pages among them."""
     pages: list[Pages] | None = None
     """Samples that still count as usual."""
     records: dict[str, list[Records]] | None = None

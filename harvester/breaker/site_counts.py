@@ -1,4 +1,4 @@
-"""The counts of one site since this worker's last report."""
+"""The counts for one site since this worker's last report."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ MOST_RECORDS = 5
 
 
 class SiteCounts:
-    """The tries, pages and records of one site, or of one tier of proxies there."""
+    """The tries, pages and records for one site, or for one tier of proxies there."""
 
     def __init__(self) -> None:
         self._outcomes: Counter[str] = Counter()
@@ -27,8 +27,8 @@ class SiteCounts:
         self._refusals = self._failures = 0
         """Refusals and failures in a row, up to the last try."""
         self._read = self._new_misread = 0.0
-        """What correct pages make good of earlier reports, and the pages of this report with a wrong layout, minus the
-        ones made good."""
+        """Pages that correct pages make good from earlier reports, and pages with a wrong layout
+        in this report, minus those made good."""
         self._said = ""
         self._pages = self._full = self._misread = 0
         self._trial = 0
@@ -41,8 +41,8 @@ class SiteCounts:
     def add_try(self, verdict: Verdict, policy: Policy, probe: int, *, is_new: bool = True) -> None:
         """Counts one try. A try is good if the policy neither counts it against the site nor as an error.
 
-        `probe` is the trial that the try belongs to, 0 for no probe. `is_new` is True for the first try of its request:
-        a few requests that fail repeatedly, while nothing else is sent, must not count as a row of failures.
+        `probe` is the trial that the try belongs to, 0 for no probe. `is_new` is True for the first try of a request: a
+        few requests that fail repeatedly, while nothing else is sent, must not count as a row of failures.
         """
         outcome, is_probe = verdict.outcome, self._is_probe(probe)
         self._outcomes[outcome] += 1
@@ -64,7 +64,7 @@ class SiteCounts:
             self._read += MAKES_GOOD
 
     def add_misread(self, verdict: Verdict, probe: int, *, is_new: bool) -> None:
-        """Counts a page with a wrong layout; `add_try` counts the try itself. `is_new` is True for the first try of its
+        """Counts a page with a wrong layout; `add_try` counts the try itself. `is_new` is True for the first try of a
         request."""
         self._new_misread += is_new
         self._say(verdict)

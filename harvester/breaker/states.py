@@ -48,9 +48,9 @@ class BreakerChange(NamedTuple):
     """Failures in a row at the end of the window. If the layout opened the breaker: pages with a wrong layout, minus
     those that correct pages made good."""
     pages: tuple[int, int]
-    """The last pages, and how many of them were empty."""
+    """The last pages, and the number of empty pages among them."""
     lost: list[tuple[str, str]]
-    """Kind of record and name of each lost field."""
+    """Kind of record and name, for all lost fields."""
     said: str
     """The reason of the last failure, or the reason that the person gave."""
     left: int

@@ -1,1 +1,1 @@
-"""The request rate of each site: slots, permits and pauses that all workers share, robots.txt, and usage files."""
+"""The request rate by site: slots, permits and pauses that all workers share, robots.txt, and usage files."""

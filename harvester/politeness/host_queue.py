@@ -1,5 +1,4 @@
-"""One worker's queue for one host: the waiting requests, and what must be asked of Redis. Pure: no traffic, no
-clock."""
+"""One worker's queue for one host: the waiting requests, and the questions to Redis. Pure: no traffic, no clock."""
 
 import random
 from asyncio import Future, TimerHandle, get_running_loop
@@ -20,7 +19,7 @@ LONE_BLOCK_S = 1.0
 GRACE_S = 0.25
 """Seconds that a slot may be used late before it is lost. A process with a late event loop gets more."""
 ON_THE_WAY_S = 1.0
-"""Seconds by which the travel times of two requests may differ, for hosts that count requests in a window."""
+"""Seconds of difference between the travel times of two requests, for hosts that count requests in a window."""
 BEAT_S = 1.0
 """Seconds between the reports of a worker with permits to Redis, at most. The answer holds its share."""
 PERMIT_LEASE_S = 5.0
@@ -30,7 +29,7 @@ IDLE_S = 2.0
 QUEUE_S = 4.0
 """Seconds of work that may wait for one host while the downloader has little room for other hosts."""
 _MARGIN_S = 0.5
-"""Seconds before Redis does, at which a worker considers its permits lost."""
+"""Seconds that a worker considers its permits lost earlier than Redis does."""
 
 
 class SlotAnswer(NamedTuple):
@@ -49,7 +48,7 @@ class SlotAnswer(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """The time at which one request may leave, and the time at which the slot is lost."""
+    """The time when one request may leave, and the time when the slot is lost."""
 
     at: float
     old_at: float
@@ -73,7 +72,7 @@ class HostQueue:
         self.untold = False
         """True while the pause must still be reported to Redis."""
         self.is_known = False
-        """True if Redis counts this worker among those of the host."""
+        """True if Redis counts this worker at the host."""
         self._under_way = 0
         self._permits = 0
         self._share = 0
@@ -92,7 +91,7 @@ class HostQueue:
         self._lost = False
         """True if a slot of the last block was not used."""
         self._late_s = 0.0
-        """Seconds by which this process was lately late for a slot."""
+        """Seconds that this process was lately late for a slot."""
         self._answered_in_s = 0.0
         """Seconds that Redis lately took to answer."""
         self._grace_s = self._kept_s = GRACE_S
@@ -108,7 +107,7 @@ class HostQueue:
         self._is_asked = False
         """True while an answer is awaited."""
         self._is_due = False
-        """True if Redis must be asked in any case."""
+        """True if a question to Redis is due for any reason."""
         self._told_permits = self._told_demand = 0
 
     def adapt(self, limits: Limits) -> None:
@@ -190,7 +189,7 @@ class HostQueue:
         self._is_due |= bool(self.waiting) and self._under_way >= self._permits
 
     def beat(self, now: float) -> None:
-        """Must be called several times a second: decides whether Redis must be asked."""
+        """Decides whether a question to Redis is due. Must be called several times a second."""
         is_paused = self.paused_until > now + BEAT_S
         if not self._under_way and (is_paused or not self.waiting):
             if self.is_known and now - self._used_at >= IDLE_S:
@@ -210,7 +209,7 @@ class HostQueue:
         return not busy and self.paused_until <= now
 
     def must_ask(self, now: float) -> bool:
-        """Returns True if Redis must be asked now."""
+        """Returns True if a question to Redis must leave now."""
         if self._is_asked:
             return False
         if self._is_due or self.untold or self._permits < self._told_permits:

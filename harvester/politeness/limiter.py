@@ -1,13 +1,13 @@
-"""Slots, permits and pauses of hosts that all workers of one Redis share, so that a host sees one crawler, not many.
+"""Slots, permits and pauses of hosts that all workers at a Redis share, so that a host sees one crawler, not many.
 
 "Host" means a site of the registry with all its hosts, or a host that is not registered.
 
-A *slot* is a moment at which one request may leave. Redis spaces the slots at the pace of the slowest worker, and
-counts the slots of a window. A *permit* lets one request be under way. Each worker holds a share of the host's permits
-while it reports to Redis. A *pause* is a time without requests that a host asked for. One worker receives it, and all
-apply it.
+A *slot* is a moment when one request may leave. Redis spaces the slots at the pace of the slowest worker, and counts
+the slots of a window. A *permit* lets one request be under way. Each worker holds a share of the host's permits while
+it reports to Redis. A *pause* is a time without requests that a host asked for. One worker receives it, and all apply
+it.
 
-Requests wait in this process, and a worker asks Redis for the slots of many of them together. A slot is given at most
+Requests wait in this process, and a worker asks Redis for the slots of many requests together. A slot is given at most
 AHEAD_S before its time (a second to a worker that is alone), so that no worker acts on old facts. A pause, or a slower
 pace, drops the slots that were given.
 """
@@ -84,8 +84,8 @@ class HostLimiter:
 
         With again=True the request asks for another slot: it returns its permit, and is the first to get one again.
 
-        With patient=False raises HostPaused instead of waiting through a long pause. It also does so when so many
-        requests wait for the host that those of other hosts find no room in the downloader.
+        With patient=False raises HostPaused instead of waiting through a long pause. It also does so when the queue of
+        the host is long and would leave no room in the downloader for requests of other hosts.
         """
         if self._closed or is_ending(self._crawler):
             raise RunEnding("the crawl is being stopped")

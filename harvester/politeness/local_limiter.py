@@ -1,4 +1,4 @@
-"""Limits of one process alone, for sites without a rate, such as one's own servers."""
+"""Limits in one process alone, for sites without a rate, such as one's own servers."""
 
 import asyncio
 import time

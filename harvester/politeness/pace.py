@@ -1,4 +1,4 @@
-"""The current pace of one site: the configured interval, and all that slows it down. Pure: no clock, no traffic."""
+"""The current pace of a site: the configured interval, and all that slows it down. Pure: no clock, no traffic."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ POLICY_KEPT_S = 60.0
 
 
 class Slowdown:
-    """The factor by which requests to a site are slowed, derived from its response times.
+    """The factor that slows the requests to a site, derived from its response times.
 
     The baseline is near the fastest times of a healthy site: each response moves it a little, and ten times as far down
     as up. The baseline is compared with a median, so that single slow responses change nothing.
@@ -29,9 +29,9 @@ class Slowdown:
     RECENT = 9
     """Number of responses whose median is compared with the baseline."""
     LEAST_S = 0.1
-    """Seconds of a response that count as fastest; a faster one is no better."""
+    """Seconds of a response that count as fastest: a shorter time changes nothing."""
     SEVERAL = 3.0
-    """Multiple of the baseline from which on requests are slowed."""
+    """Multiple of the baseline above which requests are slowed."""
     MOST = 8.0
     """Maximum factor."""
     UP, DOWN = 1.005, 0.95
@@ -69,7 +69,7 @@ class Slowdown:
 
 
 class Pace:
-    """The pace of one site. Times are seconds of any one clock."""
+    """The pace of a site. Times are seconds of any one clock."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

@@ -31,7 +31,7 @@ class Quota(NamedTuple):
     window_s: float = 0.0
     """Seconds of a rolling window; 0 for a day of `zone`."""
     zone: str = "UTC"
-    """Name of the time zone at whose midnight a daily quota starts."""
+    """Name of the time zone; a daily quota starts at its midnight."""
 
 
 class Quotas:
@@ -104,7 +104,7 @@ def _is_free(now: datetime) -> Document:
 
 
 def midnight_after(now: datetime, zone: str) -> datetime:
-    """Returns the end of the day in the zone, in UTC. Days on which the clock changes have 23 or 25 hours."""
+    """Returns the end of the day in the zone, in UTC. A day has 23 or 25 hours when its clock changes."""
     local = now.astimezone(ZoneInfo(zone))
     tomorrow = local.date() + timedelta(days=1)
     return datetime(tomorrow.year, tomorrow.month, tomorrow.day, tzinfo=ZoneInfo(zone)).astimezone(UTC)

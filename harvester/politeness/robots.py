@@ -1,4 +1,4 @@
-"""The robots.txt of each origin: read at most once a day, however many requests wait for it."""
+"""The robots.txt files of origins: each read at most once a day, however many requests wait for it."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from harvester.sites import load_sites
 logger = logging.getLogger(__name__)
 
 LONGEST_KEPT_S = 24 * 3600.0
-"""Seconds that a robots.txt counts without a time of its own, and at most (RFC 9309, section 2.4)."""
+"""Seconds that a robots.txt counts if it names no time, and at most (RFC 9309, section 2.4)."""
 SHORTEST_KEPT_S = 600.0
 """Seconds that a robots.txt counts at least, even with no-store, so that it is not read before each page."""
 TIMEOUT_S = 30.0
@@ -39,7 +39,7 @@ UNSTATED_WAIT_S = 60.0
 MOST_ORIGINS = 5_000
 """Maximum number of origins whose robots.txt is saved; a crawl of pictures meets many hosts."""
 UNREADABLE = {407: Outcome.PROXY, 408: Outcome.TIMEOUT, **dict.fromkeys(TOO_MANY, Outcome.RATE_LIMITED)}
-"""Statuses, beside the server errors, that do not mean that there are no rules."""
+"""Statuses, beside the server errors, that do not mean "no rules"."""
 
 
 def robots_of(crawler: Crawler) -> "RobotsFiles":
@@ -54,7 +54,7 @@ def site_file(origin: str, path: str) -> Request:
 
 
 class OriginRobots:
-    """The state of the robots.txt of one scheme, host and port. Times are monotonic."""
+    """The state of the robots.txt for one scheme, host and port. Times are monotonic."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -105,7 +105,7 @@ class RobotsFiles:
 
     @property
     def token(self) -> str:
-        """The name by which robots.txt addresses harvester."""
+        """The name that robots.txt uses for harvester."""
         return str(self._token)
 
     def forbids(self, url: str, origin: OriginRobots) -> str:
@@ -118,7 +118,7 @@ class RobotsFiles:
         return f"robots.txt of {host_of(url)} forbids {path[:200]}: {rule.text}"
 
     def obeyed(self, url: str) -> bool:
-        """Returns True if robots.txt binds requests for an address, by the settings and the entry of its site."""
+        """Returns True if robots.txt binds requests for an address, by the settings and the entry of the site."""
         return self._obey and url.startswith("http") and load_sites().of(url).politeness.obey_robots
 
     def origin(self, url: str) -> OriginRobots:

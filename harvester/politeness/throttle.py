@@ -1,6 +1,6 @@
-"""The pace of each site: no faster than it allows, and no request while it asks to wait.
+"""The pace by site: no faster than it allows, and no request while it asks to wait.
 
-All workers of one Redis share the limits (limiter.py). A site without a rate has a limit by process.
+All workers at a Redis share the limits (limiter.py). A site without a rate is limited in each process alone.
 """
 
 import logging
@@ -41,7 +41,7 @@ TOO_MANY = frozenset({420, 429, 509})
 REFUSING = {403, 413, *TOO_MANY}
 """Statuses whose Retry-After is applied, beside server errors and redirects."""
 _SHOWN_FROM = 1.5
-"""Multiple of the configured interval from which on a slower pace is shown."""
+"""Multiple of the configured interval above which a slower pace is shown."""
 
 
 def throttle_of(crawler: Crawler) -> "Throttle":
@@ -73,7 +73,7 @@ def _is_set_by_project(settings: BaseSettings, name: str) -> bool:
 
 
 class Throttle:
-    """Holds the pace of each site, and adapts it to the site's responses."""
+    """Holds the pace by site, and adapts it to the site's responses."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
@@ -96,7 +96,7 @@ class Throttle:
     def set_crawl_delay(self, site_name: str, seconds: float) -> None:
         """Sets the Crawl-delay of the site's robots.txt, or 0 without one. It can only slow the site down.
 
-        All workers of one Redis follow the slowest one.
+        All workers at a Redis follow the slowest one.
         """
         if not load_sites().named(site_name).politeness.obey_crawl_delay or not isfinite(seconds):
             return

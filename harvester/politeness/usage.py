@@ -1,4 +1,4 @@
-"""The files in which an origin declares how its pages may be used: robots.txt, tdmrep.json and ai.txt."""
+"""The files where an origin declares how its pages may be used: robots.txt, tdmrep.json and ai.txt."""
 
 import asyncio
 from time import monotonic
@@ -24,7 +24,7 @@ class KnownFiles(NamedTuple):
 
     files: SiteFiles
     until: float
-    """Monotonic time at which they must be read again."""
+    """Monotonic time when they must be read again."""
     unpaid: BudgetSpent | None = None
     """The spent proxy budget that prevented the requests for the files."""
 
