@@ -1,6 +1,7 @@
-"""When a thing is looked at again: policies that read what earlier looks found, and say when the next is due, and why.
+"""Policies for the next visit of an item: they read the results of earlier visits, and return the next time and a
+reason.
 
-Pure: no clock, no store. Times are Unix seconds, rates are a day.
+Pure: no clock, no store. Times are Unix seconds, rates are per day.
 """
 
 from harvester.recheck.budget import Budget, Demand, Threshold, threshold

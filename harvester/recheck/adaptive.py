@@ -1,4 +1,5 @@
-"""The policy `adaptive`: an item whose looks find something is looked at more often, without regard to others."""
+"""The policy `adaptive`: the more visits of an item find something, the more often it is visited. Other items do not
+matter."""
 
 from collections.abc import Sequence
 
@@ -11,21 +12,21 @@ from harvester.recheck.policy import DAY_S, Due, Look
 from harvester.recheck.rates import measured
 
 NEWEST = 0.3
-"""What the newest look weighs in an item's grade; each older one weighs 0.7 of the one after it."""
+"""Weight of the newest visit in an item's grade; each older visit weighs 0.7 of the next newer one."""
 UNKNOWN = 0.5
-"""The grade without looks, of which older looks than are kept leave the rest."""
+"""Grade of an item without visits. It keeps the weight that the saved visits leave."""
 JITTER = 0.1
 
 
 class Adaptive(msgspec.Struct, frozen=True):
-    """From `least` to `most` looks a day, by how many of the last ones found something; times `multiplier`.
+    """Visits an item from `least` to `most` times a day, by the share of its last visits with a find; times
+    `multiplier`.
 
-    A look counts as one however much it found. So an item that wakes climbs in as many looks as one sinks that falls
-    silent.
+    A visit counts once, however much it found. So an active item rises in as many visits as a silent one sinks.
     """
 
     least: float = 0.07
-    """A day: once in two weeks."""
+    """Visits a day; 0.07 is once in two weeks."""
     most: float = 1.75
     multiplier: float = 1.0
 
@@ -54,7 +55,7 @@ class Adaptive(msgspec.Struct, frozen=True):
 
 
 def grade_of(looks: Sequence[Look]) -> float:
-    """From 0 (none of the last looks found anything) to 1 (each did), recent ones weighing most."""
+    """Returns the grade from 0 (no visit found anything) to 1 (each did). Recent visits weigh most."""
     grade = UNKNOWN
     for _, look in measured(looks):
         grade += NEWEST * (look.new - grade)

@@ -1,10 +1,10 @@
-"""The policy `budget`: the requests of a job go where a look finds most, and nobody is forgotten.
+"""The policy `budget`: spends a job's requests on the visits that find most, without starving any item.
 
-Where r new things come a day, those that are there after `age` days have waited r x age^2 / 2 thing-days. That, times
-what a thing is worth, over what a look costs, is the item's index. If each free request goes to the item with the
-largest index, new things wait as little as so many requests allow: looks go with the square root of the rate. Nobody
-need compare all items for that. Each is due when its index reaches the threshold that they share, and `threshold`
-finds the one by which looks and budget agree.
+An item with r new things a day has collected r x age^2 / 2 thing-days of waiting after `age` days. This number, times
+the worth of a thing, divided by the cost of a visit, is the item's index. New things wait the least, within the budget,
+if each free request goes to the item with the largest index: visits then grow with the square root of the rate. No
+comparison of all items is needed. An item is due when its index reaches the threshold that all items of the job share,
+and `threshold` finds the value that uses up the budget.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,34 +21,36 @@ from harvester.recheck.rates import cost_of, only_changes, rate_of
 
 MOST_A_DAY = 10_000_000
 LOWEST, HIGHEST = 1e-12, 1e12
-"""Between which a threshold is looked for."""
+"""Bounds of the search for a threshold."""
 
 
 class Demand(NamedTuple):
-    """What decides how often an item is looked at; `items` that are alike can be one demand."""
+    """The facts that decide how often an item is visited. Equal `items` can be one demand."""
 
     rate: float
     """New things a day."""
     cost: float = 1.0
-    """Of a look, in requests."""
+    """Requests for a visit."""
     worth: float = 1.0
-    """Of a thing, beside those of other items."""
+    """Worth of a thing, relative to things of other items."""
     only_changes: bool = False
-    """It tells whether it changed, not how often: what is late is then one change, however many there were."""
+    """True if a visit shows only that the item changed, not how often. Several late changes then count as one."""
     items: int = 1
 
 
 class Threshold(NamedTuple):
-    """What the items of a job are due by. The longest interval is more than asked for where the budget is too small."""
+    """The threshold of a job's items, and their longest interval. It exceeds the wanted one where the budget is too
+    small."""
 
     theta: float
     longest_s: float
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """At most `a_day` requests for all items, each look where it is worth most, and none later than `longest_s`.
+    """Uses at most `a_day` requests for all items, each for the most valuable visit, and waits at most `longest_s`.
 
-    The threshold is no part of the text: the ledger finds it when it counts the items of a job, and asks `under` it.
+    The threshold is not in the text: the ledger computes it when it counts the items of a job, and sets it with
+    `under`.
     """
 
     a_day: int
@@ -56,7 +58,8 @@ class Budget(msgspec.Struct, frozen=True):
     shortest_s: int = 900
     longest_s: int = 259_200
     theta: float = 0.5
-    """In thing-days a request. Before there is one of the job: an item with one new thing a day is looked at daily."""
+    """Thing-days a request. This default visits an item with one new thing a day once a day, until the job has a
+    threshold."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.a_day <= MOST_A_DAY:
@@ -78,11 +81,11 @@ class Budget(msgspec.Struct, frozen=True):
         )
 
     def demand(self, looks: Sequence[Look]) -> Demand:
-        """What an item takes part with when the threshold is found."""
+        """Returns an item's demand for the search of the threshold."""
         return Demand(rate_of(looks), cost_of(looks), self.worth, only_changes(looks))
 
     def under(self, found: Threshold) -> Self:
-        """The policy by which the items are due that share this threshold."""
+        """Returns the policy with the threshold of its items."""
         return replace(self, theta=found.theta, longest_s=ceil(found.longest_s))
 
     def __str__(self) -> str:
@@ -93,7 +96,8 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 def interval(demand: Demand, theta: float, shortest_s: float, longest_s: float) -> float:
-    """Seconds until an item's index reaches the threshold (Sia, Cho and Cho 2007; of changes Kolobov et al. 2019)."""
+    """Returns the seconds until an item's index reaches the threshold (Sia, Cho and Cho 2007; changes: Kolobov et al.
+    2019)."""
     if demand.rate <= 0:
         return longest_s
     days = sqrt(2 * demand.cost * theta / (demand.worth * demand.rate))
@@ -103,9 +107,10 @@ def interval(demand: Demand, theta: float, shortest_s: float, longest_s: float) 
 
 
 def threshold(demands: Iterable[Demand], a_day: float, shortest_s: float, longest_s: float) -> Threshold:
-    """By which these items take `a_day` requests a day, found by bisection.
+    """Returns the threshold that makes the items use `a_day` requests a day, found by bisection.
 
-    Where the budget does not reach for a look at each in `longest_s`, it is shared evenly, and that becomes longer.
+    If the budget is too small to visit each item within `longest_s`, all items share it evenly, and that interval
+    grows.
     """
     demands = list(demands)
 
@@ -125,7 +130,8 @@ def threshold(demands: Iterable[Demand], a_day: float, shortest_s: float, longes
 
 
 def _comes(demand: Demand) -> str:
-    """As "about 4.2 new a day" or "about 1 new in 10 days", of changes as "changes about once in 10 days"."""
+    """Returns the rate in words: "about 4.2 new a day" or "about 1 new in 10 days", or "changes about once in 10
+    days"."""
     if demand.rate < 0.95:
         what = "changes about once" if demand.only_changes else "about 1 new"
         return f"{what} in {roughly(DAY_S / demand.rate)}"

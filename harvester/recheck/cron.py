@@ -1,4 +1,4 @@
-"""The policy `cron`: looks at the times of a cron expression, in a time zone."""
+"""The policy `cron`: visits at the times of a cron expression, in a time zone."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +14,8 @@ _EXAMPLE = 'write for example "cron 0 7 * * mon-fri in Europe/Berlin"'
 
 
 class Cron(msgspec.Struct, frozen=True):
-    """A look at each time of `expression`: minute, hour, day, month, weekday. One look makes good what was missed."""
+    """Visits at each time of `expression`: minute, hour, day, month, weekday. One visit makes up for all that were
+    missed."""
 
     expression: str
     zone: str = "UTC"
@@ -24,7 +25,7 @@ class Cron(msgspec.Struct, frozen=True):
             raise UsageError(f"{self.expression!r} has not the five fields of a cron expression; {_EXAMPLE}")
         try:
             ZoneInfo(self.zone)
-        except (KeyError, ValueError, OSError):  # the last for a part of a name, which is a folder
+        except (KeyError, ValueError, OSError):  # OSError: a prefix of zone names is a folder
             raise UsageError(f"{self.zone!r} is no time zone; {_EXAMPLE}") from None
         try:
             self.after(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
@@ -37,7 +38,7 @@ class Cron(msgspec.Struct, frozen=True):
         return Due(self.after(looks[-1].at if looks else now), f"the next time of {self}")
 
     def after(self, at: float) -> float:
-        """The first of its times that follows."""
+        """Returns the first time of the expression after `at`."""
         return next(CronSim(self.expression, datetime.fromtimestamp(at, ZoneInfo(self.zone)))).timestamp()
 
     def __str__(self) -> str:

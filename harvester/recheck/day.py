@@ -1,4 +1,4 @@
-"""What is looked at in the time that comes: when, what, and why then."""
+"""The plan of coming visits: time, item and reason."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heapreplace
@@ -10,17 +10,17 @@ from harvester.recheck.policy import DAY_S, Look, VisitPolicy
 
 
 class DayItem(NamedTuple):
-    """An item that is looked at again and again."""
+    """An item of a recurring job."""
 
     key: str
     policy: VisitPolicy
     looks: Sequence[Look]
     due_at: float | None = None
-    """As the ledger has it; None to ask the policy."""
+    """Time in the ledger; None to ask the policy."""
 
 
 class Planned(NamedTuple):
-    """A look that will be."""
+    """A planned visit."""
 
     at: float
     key: str
@@ -28,9 +28,9 @@ class Planned(NamedTuple):
 
 
 def coming_looks(items: Iterable[DayItem], now: float, a_day: float = inf) -> Iterator[Planned]:
-    """The looks at the items of one site from now on, the next first, without an end; `a_day` is the site's pace.
+    """Yields the coming visits of one site's items in their order, without an end; `a_day` is the site's pace.
 
-    It supposes that each look takes place when it is due, and tells nothing new of how often something comes.
+    It assumes that each visit happens when it is due, and that rates do not change.
     """
     order = count()
     queue = []
@@ -49,9 +49,10 @@ def coming_looks(items: Iterable[DayItem], now: float, a_day: float = inf) -> It
 
 
 def next_slot(last: float, a_day: float) -> float:
-    """When a site may be looked at again after a look at `last`, for `a_day` requests a day that are spread evenly.
+    """Returns the time of the next visit to a site after one at `last`, if `a_day` requests are spread evenly over the
+    day.
 
-    Looks that wait for it go in the order in which they were due. No minute then holds more than a_day / 1440 of them,
-    and one: a backlog is no burst.
+    Waiting visits go in the order of their due times. A minute holds at most a_day / 1440 visits, or one, so a backlog
+    makes no burst.
     """
     return last + DAY_S / a_day

@@ -11,7 +11,7 @@ SHORTEST_S, LONGEST_S = 30, 52 * _UNIT_S["w"]
 
 
 def read_duration(text: str) -> int:
-    """Seconds, from 30 s to 52 weeks. Raises UsageError."""
+    """Returns the seconds of a duration from 30 s to 52 weeks. Raises UsageError."""
     if not (found := _duration(text)):
         raise UsageError(f"{text!r} is no duration: a whole number and s, m, h, d or w, such as 30s, 5m, 1h, 2d or 1w")
     seconds = int(found[1]) * _UNIT_S[found[2]]
@@ -21,13 +21,14 @@ def read_duration(text: str) -> int:
 
 
 def duration_text(seconds: int) -> str:
-    """As `read_duration` reads it, in the largest unit that has it whole: 5400 -> "90m"."""
+    """Returns the text for `read_duration`, in the largest unit with a whole number: 5400 -> "90m"."""
     unit, size = next((unit, size) for unit, size in _UNIT_S.items() if not seconds % size)
     return f"{seconds // size}{unit}"
 
 
 def roughly(seconds: float) -> str:
-    """For a sentence: 45 -> "45 s", 5000 -> "83 min", 12345 -> "3.4 h", 200000 -> "2.3 days"."""
+    """Returns a rounded duration for a sentence: 45 -> "45 s", 5000 -> "83 min", 12345 -> "3.4 h", 200000 -> "2.3
+    days"."""
     for size, unit, least in ((86_400, "days", 1.5), (3_600, "h", 1.5), (60, "min", 1.5)):
         if seconds >= least * size:
             return f"{seconds / size:.2g} {unit}" if seconds < 99.5 * size else f"{seconds / size:.0f} {unit}"
@@ -35,5 +36,5 @@ def roughly(seconds: float) -> str:
 
 
 def number_text(number: float) -> str:
-    """As policies have it: with at most six places, and no exponent, which none of them reads."""
+    """Returns the number as policies write it: at most six decimals and no exponent, because no policy reads one."""
     return f"{number:.6f}".rstrip("0").rstrip(".")

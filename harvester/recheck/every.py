@@ -1,4 +1,4 @@
-"""The policy `every`: looks at fixed distances, and each item at a place of its own between two of them."""
+"""The policy `every`: visits at fixed intervals, with a fixed offset for each item."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -11,16 +11,16 @@ from harvester.recheck.policy import Due, Look
 
 
 def share_of(key: str) -> float:
-    """A number from 0 to 1 that is always the key's, and as good as random between keys."""
+    """Returns a number from 0 to 1 that depends on the key only, and is spread like a random one."""
     return int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest()) / 2**64
 
 
 class Every(msgspec.Struct, frozen=True):
-    """A look each `interval_s` seconds.
+    """Visits an item each `interval_s` seconds.
 
-    An item's looks lie on a grid that its key shifts: so those of many items are spread over the interval, they do not
-    wander however late each is, and an item which comes anew moves no other. The first look after one that lies off the
-    grid keeps half an interval from it.
+    The visits of an item lie on a grid that its key shifts. So the visits of many items are spread over the interval,
+    late visits do not move later ones, and a new item moves no other. The first visit after one off the grid comes at
+    least half an interval later.
     """
 
     interval_s: int

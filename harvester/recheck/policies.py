@@ -1,4 +1,4 @@
-"""Policies by the text that people write, and that a job's document keeps."""
+"""Reads policies from the text that people write and that a job's document stores."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _LONGEST_TEXT = 200
 
 
 def read_policy(text: str) -> VisitPolicy:
-    """The policy whose `str` is this text. Raises UsageError with what to write instead."""
+    """Returns the policy with this text as its `str`. Raises UsageError that shows valid examples."""
     words = text[: _LONGEST_TEXT + 1].split()
     name = words[0].lower() if words else ""
     if len(text) > _LONGEST_TEXT or name not in _READERS:

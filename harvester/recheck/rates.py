@@ -1,7 +1,7 @@
-"""How often something new comes, estimated from what looks found.
+"""Estimates the rate of new things from the results of visits.
 
-An item is measured from one look that did not fail to the next. What the first of all found was there before, and tells
-of no time.
+An item is measured from one successful visit to the next. The finds of the first visit existed before, so they prove no
+rate.
 """
 
 from collections.abc import Sequence
@@ -12,35 +12,35 @@ from harvester.recheck.policy import DAY_S, HISTORY, Look
 
 HALF_LIFE_DAYS = 14.0
 PRIOR_THINGS = PRIOR_DAYS = 0.5
-"""As if half a thing had come in half a day: without looks the estimate is one a day, and it never is 0."""
+"""Prior: half a thing in half a day. So the rate without visits is one a day, and never 0."""
 LEAST_RATE, MOST_RATE = 1e-4, 1e4
-"""A day, between which the rate of things that tell only whether they changed is looked for."""
+"""Bounds of the search for the rate of changes a day."""
 
 
 def measured(looks: Sequence[Look]) -> list[tuple[float, Look]]:
-    """The last looks that did not fail, each with the days that it tells of."""
+    """Returns the last visits that did not fail, each with the days since the one before."""
     well = [look for look in looks if not look.failed][-HISTORY:]
     return [(max(0.0, look.at - before.at) / DAY_S, look) for before, look in pairwise(well)]
 
 
 def only_changes(looks: Sequence[Look]) -> bool:
-    """Whether the item tells only that it changed, not how often."""
+    """Returns True if the item shows only that it changed, not how often."""
     return any(look.changed is not None for look in looks)
 
 
 def rate_of(looks: Sequence[Look]) -> float:
-    """New things a day, above 0."""
+    """Returns the new things a day, above 0."""
     return _rate_of_changes(looks) if only_changes(looks) else _rate_of_things(looks)
 
 
 def cost_of(looks: Sequence[Look]) -> float:
-    """What the next look will cost, in requests: the mean of the last ones, with one whole request among them."""
+    """Returns the expected requests of the next visit: the mean of the last ones and of one whole request."""
     costs = [look.cost for look in looks if not look.failed]
     return (1 + sum(costs)) / (1 + len(costs))
 
 
 def _rate_of_things(looks: Sequence[Look]) -> float:
-    """Gamma-Poisson: things over days, older ones counting less, and a prior."""
+    """Gamma-Poisson estimate: things divided by days, with less weight on older visits, and a prior."""
     things, days, age = PRIOR_THINGS, PRIOR_DAYS, 0.0
     for took, look in reversed(measured(looks)):
         weight = 0.5 ** (age / HALF_LIFE_DAYS)
@@ -51,10 +51,10 @@ def _rate_of_things(looks: Sequence[Look]) -> float:
 
 
 def _rate_of_changes(looks: Sequence[Look]) -> float:
-    """The rate that makes it most likely to have seen changes after just these intervals.
+    """Returns the rate that makes these changes at these intervals most likely.
 
-    It solves: sum over changed of t / (e^(rate t) - 1) = sum over unchanged of t. Half a change in half a day, and half
-    a day without one, are the prior that keeps it finite. Unlike in Cho and Garcia-Molina 2003 intervals may differ.
+    It solves: sum over changed of t / (e^(rate t) - 1) = sum over unchanged of t. The prior keeps it finite: half a
+    change in half a day, and half a day without a change. Unlike in Cho and Garcia-Molina 2003, intervals may differ.
     """
     changed, unchanged = [], 0.0
     for took, look in measured(looks):

@@ -1,8 +1,8 @@
-"""Where a look at a list ends: when it has come to what an earlier one saw, and not before. Pure functions.
+"""Decides where a visit of a list ends: at the entries that an earlier visit saw, and not before. Pure functions.
 
-A list shows its newest entries first, page by page. What the last whole look saw at its top is the mark: the next look
-ends where entries of the mark come in a row. A look that ends anywhere else leaves the mark where it was, so that what
-lies between is read by the next one.
+A list shows its newest entries first, page by page. The entries at the top of the last complete visit are the mark. The
+next visit ends where entries of the mark come in a row. A visit that ends elsewhere leaves the mark unchanged, so the
+next visit reads the entries in between.
 """
 
 import hashlib
@@ -18,35 +18,36 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MARKED = 200
-"""Entries by which the next look knows where a list was read."""
+"""Number of entries in a mark."""
 MOST_STUCK = 10
-"""Pages in a row with nothing that the look has not seen, after which a list leads nowhere; and how often a look goes
-back."""
+"""Pages in a row without a new entry, after which a list leads nowhere. Also how often a visit goes back a page, at
+most."""
 MOST_CURSORS = 20
-"""The last cursors of a look, to none of which a list should lead again."""
+"""Number of a visit's last cursors. A list must not lead to any of them again."""
 
 MAX_PINNED = 3
-"""Entries at the top of a list that may be pinned there without a sign."""
+"""Entries at the top of a list that may be pinned without a sign."""
 
 TICK = timedelta(milliseconds=1)
-"""With which MongoDB keeps times."""
+"""Resolution of the times that MongoDB stores."""
 
 Pages = Literal["cursor", "page", "offset"]
-"""What leads from a page to the next: something that is handed out with it, its number, or that of its last entry."""
+"""The way to the next page: a cursor from the page, the number of the page, or the number of its last entry."""
 Position = str | int | None
-"""What a page is asked for with: a cursor, an address, the number of a page or of an entry. None: it is the first."""
+"""The position that a page is requested with: a cursor, an address, the number of a page or an entry. None: the first
+page."""
 
 
 class ListEntry(NamedTuple):
-    """What is told of a line of a list, to know it again."""
+    """The facts that identify an entry of a list."""
 
     key: str
     version: str = ""
-    """Another one after each change, where the list says that: a time, a number, a digest."""
+    """A text that changes with the entry, if the list has one: a time, a number, a digest."""
     at: datetime | None = None
-    """When it came to its place, where that is the list's order: of a repost, when it was reposted."""
+    """The time that orders the list. For a repost, the time of the repost."""
     pinned: bool = False
-    """Whether it stands where it does whatever its time."""
+    """True if the entry stands where it does whatever its time."""
 
 
 class ListedPage(NamedTuple):
@@ -54,85 +55,86 @@ class ListedPage(NamedTuple):
 
     entries: Sequence[ListEntry]
     next: Position = None
-    """What leads to the next page; None: nothing does."""
+    """The position of the next page; None for the last page."""
     total: int | None = None
-    """How many entries the whole list has, where it says that."""
+    """Number of entries in the whole list, if the page shows it."""
 
 
 class Mark(Struct, frozen=True, omit_defaults=True):
-    """What the last whole look saw at the top of a list."""
+    """The entries at the top of a list in its last complete visit."""
 
     seen: dict[str, str] = {}
-    """Digest of the key -> that of the version; in the order of the list."""
+    """Digest of the key -> digest of the version, in the order of the list."""
     newest: datetime | None = None
     """The latest time of an entry that is not pinned."""
 
 
 class ListRule(NamedTuple):
-    """What is known of a list."""
+    """The behaviour of a list."""
 
     pages: Pages = "cursor"
-    """Where it is a number, entries move from page to page while the list is read, and an empty page is the end."""
+    """For "page" and "offset", entries move between pages while the list is read, and an empty page is the end."""
     first: int = 0
-    """That of the first page, then."""
+    """Number of the first page or entry, for "page" and "offset"."""
     in_a_row: int = 3
-    """So many entries of the mark, one below the other down to the end of a page, end a look: more than are ever pinned
-    without a sign, or come to the top again. 0: nothing does, and the list is read to its end."""
+    """Number of entries of the mark, in a row down to the end of a page, that end a visit. It must exceed the entries
+    that are pinned without a sign or come to the top again. 0 reads the list to its end."""
     overlap: timedelta = timedelta(0)
-    """Entries that are younger than the newest of the mark less this end no look: others may have come among them."""
+    """Time below the newest entry of the mark. Younger entries do not end a visit, because new ones may lie among
+    them."""
 
 
 class VisitProgress(Struct, frozen=True, omit_defaults=True):
-    """How far a look has come; it goes along with the request for its next page."""
+    """The progress of a visit; it travels with the request for the next page."""
 
     mark: Mark = Mark()
-    """What the last whole look has left."""
+    """The mark of the last complete visit."""
     top: Mark = Mark()
-    """What this one has seen."""
+    """The entries that this visit has seen."""
     in_a_row: int = 0
-    """Entries of the mark at the end of the page before."""
+    """Entries of the mark in a row at the end of the page before."""
     before: tuple[str, ...] = ()
     """Digests of the keys of the page before."""
     total: int | None = None
-    """That the page before has told."""
+    """The `total` of the page before."""
     cursors: tuple[str, ...] = ()
-    """Digests of the last ones it asked with."""
+    """Digests of the last positions that it requested."""
     stuck: int = 0
-    """Pages in a row without anything that this look had not seen."""
+    """Pages in a row without an entry that is new to this visit."""
     back: int = 0
-    """How often it went back a page."""
+    """Number of times that it went back a page."""
     anew: bool = False
-    """Whether it was begun anew, since a cursor was refused."""
+    """True if it was restarted, because a cursor was refused."""
     pages: int = 0
-    """That it has read."""
+    """Pages that it has read."""
     found: int = 0
-    """Entries on them that were new, or had changed."""
+    """New or changed entries on those pages."""
 
 
 class Ending(StrEnum):
-    """Of a look."""
+    """The end of a visit."""
 
     WHOLE = "whole"
-    """It has come to what was seen before, or to the end of the list: what is between has been read."""
+    """It reached known entries or the end of the list: all entries in between have been read."""
     CUT_SHORT = "cut_short"
-    """The list leads nowhere: what lies behind is not known."""
+    """The list leads nowhere: later entries are unknown."""
 
 
 class NextStep(NamedTuple):
-    """What follows from a page."""
+    """The result of a page."""
 
     fresh: list[int]
-    """Places of its entries that are new since the last whole look, or have changed."""
+    """Indexes of the entries that are new or changed since the last complete visit."""
     look: VisitProgress
     next: Position = None
-    """What the next page is asked for with, unless the look ends."""
+    """The position of the next page, unless the visit ends."""
     ending: Ending | None = None
     why: str = ""
-    """What the list does that leads nowhere."""
+    """The reason why the list leads nowhere."""
 
 
 def step(look: VisitProgress, page: ListedPage, asked_with: Position, rule: ListRule) -> NextStep:
-    """What follows from a page that was asked for with this."""
+    """Returns the result of a page that was requested with `asked_with`."""
     keys = tuple([digest(entry.key) for entry in page.entries])
     versions = [digest(entry.version) if entry.version else "" for entry in page.entries]
     fresh = [at for at, key in enumerate(keys) if key not in look.before and look.mark.seen.get(key) != versions[at]]
@@ -161,10 +163,10 @@ def step(look: VisitProgress, page: ListedPage, asked_with: Position, rule: List
 
 
 def following(pages: Pages, asked_with: int, entries: int) -> int | None:
-    """The number with which the next page is asked for, after one of so many entries. None: no number leads there.
+    """Returns the number of the next page, after a page with this number of entries. None for lists with cursors.
 
-    The last entry of a page is asked for once more: it tells whether entries have moved. A page of one has none to
-    spare.
+    By offset, the last entry of a page is requested again, because it shows whether entries have moved. A page with one
+    entry has none to spare.
     """
     if pages == "cursor":
         return None
@@ -172,16 +174,17 @@ def following(pages: Pages, asked_with: int, entries: int) -> int | None:
 
 
 def mark_after(look: VisitProgress) -> Mark:
-    """What a whole look leaves: what it saw, and below it what was known before."""
+    """Returns the mark after a complete visit: the entries that it saw, and below them the older known ones."""
     below = {key: version for key, version in look.mark.seen.items() if key not in look.top.seen}
     newest = max(filter(None, (look.top.newest, look.mark.newest)), default=None)
     return Mark(dict(islice({**look.top.seen, **below}.items(), MARKED)), newest)
 
 
 def may_have_missed(mark: Mark, entries: Sequence[ListEntry]) -> bool:
-    """Tells whether entries came and went between two looks at a list of one page, which shows its last ones only.
+    """Returns True if entries may have come and gone between two visits of a list with a single page of its last
+    entries.
 
-    They may have if it shows nothing that the mark knows, but for what is pinned to its top.
+    They may have if the page shows nothing that the mark knows, apart from pinned entries.
     """
     shown = [entry for entry in entries if not entry.pinned]
     pinned = {digest(entry.key) for entry in entries if entry.pinned}
@@ -191,7 +194,8 @@ def may_have_missed(mark: Mark, entries: Sequence[ListEntry]) -> bool:
 
 
 def _on_top(entries: Sequence[ListEntry]) -> int:
-    """How many of the first entries are older than the one below them, as those are that somebody has pinned."""
+    """Returns the number of first entries that are older than the entry below them, because somebody has pinned
+    them."""
     times = [entry.at for entry in entries[: MAX_PINNED + 1]]
     for number in range(len(times) - 1, 0, -1):
         above, below = [time for time in times[:number] if time], times[number]
@@ -201,36 +205,36 @@ def _on_top(entries: Sequence[ListEntry]) -> int:
 
 
 def _ascends(entries: Sequence[ListEntry]) -> bool:
-    """Whether the list shows its oldest entries first: most times are later than the one before."""
+    """Returns True if the list shows its oldest entries first: most times are later than the one before."""
     times = [entry.at for entry in entries if entry.at]
     later = sum(one < other for one, other in pairwise(times))
     return 2 * later > len(times) - 1
 
 
 def begun_anew(look: VisitProgress) -> VisitProgress:
-    """The same look from the first page, after a cursor was refused."""
+    """Returns the visit restarted from the first page, after a cursor was refused."""
     return VisitProgress(mark=look.mark, anew=True, pages=look.pages)
 
 
 def digest(text: str) -> str:
-    """Eleven characters that stand for a text of any length."""
+    """Returns eleven characters that stand for a text of any length."""
     hashed = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
     return urlsafe_b64encode(hashed)[:11].decode()
 
 
 def to_data(of: VisitProgress | Mark) -> dict[str, Any]:
-    """As values that a request of the frontier and a document of MongoDB can hold."""
+    """Returns values that a request of the frontier and a document of MongoDB can hold."""
     data: dict[str, Any] = msgspec.to_builtins(of, builtin_types=(datetime,))
     return data
 
 
 def look_of(data: Mapping[str, Any]) -> VisitProgress:
-    """From `to_data`."""
+    """Reads the progress from the result of `to_data`."""
     return msgspec.convert(data, VisitProgress)
 
 
 def mark_of(data: Mapping[str, Any]) -> Mark:
-    """From `to_data`."""
+    """Reads the mark from the result of `to_data`."""
     return msgspec.convert(data, Mark)
 
 
@@ -245,7 +249,7 @@ def _in_a_row(
         if known is None:
             number = 0
         elif known == version and not _may_have_come_since(entry, look.mark, rule):
-            number += 1  # else it has changed, or come to the top again: that it is known says nothing of its place
+            number += 1  # a changed entry may have come to the top again, so its place proves nothing
     return number
 
 
@@ -258,11 +262,11 @@ def _is_last(page: ListedPage, asked_with: Position, rule: ListRule, is_new: boo
         return True
     if rule.pages == "cursor":
         return False  # an empty page that leads to another one is not the end
-    return not page.entries or repeats  # some servers show the last page for all numbers behind it
+    return not page.entries or repeats  # some servers show the last page for all later numbers
 
 
 def _lost_some(look: VisitProgress, page: ListedPage, keys: Sequence[str], rule: ListRule) -> bool:
-    """Whether entries may have moved to the page before, after that was read, since others are gone."""
+    """Returns True if entries may have moved to the page before, after that was read, because others were removed."""
     if not look.before or look.back >= MOST_STUCK:
         return False
     if rule.pages == "offset" and len(look.before) > 1:
