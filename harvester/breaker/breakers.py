@@ -140,7 +140,7 @@ class Breakers:
         return Reports(next(self._numbers), rows)
 
     def hear(self, states: Mapping[str, BreakerState], *, anew: bool) -> bool:
-        """Applies the answer: the breakers that changed, or all that are not closed if `anew` is True.
+        """Applies the answer: the breakers that changed, or all that are not closed if the answer is complete (`anew`).
 
         Returns True if a breaker has left the closed state.
         """

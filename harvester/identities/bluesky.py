@@ -22,13 +22,14 @@ HOW_TO = (
     "HARVESTER_BLUESKY_PDS says where to log in."
 )
 AT_ONCE = 1000
-"""More than a process sends: the throttle of the PDS decides how many requests there are."""
+"""Requests at a time: more than a process sends, because the throttle of the PDS sets the limit."""
 
 _is_app_password = re.compile(r"[a-z0-9]{4}(-[a-z0-9]{4}){3}", re.IGNORECASE).fullmatch
 
 
 def account_of(config: Config) -> SpiderAccount | None:
-    """None when no login is configured. Raises UsageError when half of one is, or the server is none to log in at."""
+    """Returns the account, None without a login. Raises UsageError for an incomplete login or a wrong server
+    address."""
     identifier, password = config.bluesky_identifier, config.bluesky_app_password
     if not identifier and not password:
         return None
@@ -49,7 +50,7 @@ def account_of(config: Config) -> SpiderAccount | None:
 
 
 def _table(server: str) -> Identities:
-    """As a TOML table would say it, but for the names of settings."""
+    """Returns the table that a site's entry would have in TOML, apart from the names of settings."""
     return Identities(
         kind="token",
         credentials=("BLUESKY",),
@@ -70,7 +71,7 @@ def _table(server: str) -> Identities:
 
 
 def _checked_service(config: Config) -> str:
-    """The origin to log in at. Raises UsageError when it is none, or the password would travel in the clear."""
+    """Returns the origin to log in at. Raises UsageError for an invalid address, or one without encryption."""
     address = config.bluesky_pds.strip()
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:

@@ -1,4 +1,4 @@
-"""Signing in by steps in a browser. The browser itself is another part's; here is what is asked of it."""
+"""Login by steps in a browser: the protocols between the identities and the browser room."""
 
 import json
 from collections.abc import Callable
@@ -19,38 +19,38 @@ from harvester.sites import Site
 
 
 class SignInProtocol(Protocol):
-    """What the browser part offers."""
+    """The login that the browser room offers."""
 
     async def __call__(
         self, site: Site, credentials: Credentials, *, proxy_session: str, storage_state: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Takes the steps of `site.identities.browser` in a fresh context (or one with `storage_state`).
+        """Runs the steps of `site.identities.browser` in a new context, or in one with `storage_state`.
 
-        Returns Playwright's storage_state when the sign of success is there. Raises LoginRefused when the site
-        says no to the credentials, LoginFailed when nothing can be told.
+        Returns Playwright's storage_state when the sign of success appears. Raises LoginRefused when the site refuses
+        the credentials, LoginFailed when neither is certain.
         """
 
 
 class Keep(Protocol):
-    """What the identities offer to the browser part."""
+    """The saving that the identities offer to the browser room."""
 
     def __call__(self, path: str, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
-        """Has what pages made of an identity's storage_state written to its file, by `write`, and gives its result.
+        """Calls `write` to save an identity's storage_state after pages changed it, and returns its result.
 
-        False, and nothing is written, when the session of this generation has ended, or another login has replaced it.
-        Raises filelock.Timeout while another process is at the file.
+        Returns False, and writes nothing, when the session of this generation has ended or another login has replaced
+        it. Raises filelock.Timeout while another process uses the file.
         """
 
 
 class BrowserLink:
-    """Joins the browser and the identities of a crawl. Each puts here what it offers when it is opened."""
+    """Joins the browser and the identities of a crawl. Each sets its function here when it is opened."""
 
     sign_in: SignInProtocol | None = None
     keep: Keep | None = None
 
 
 class BrowserLogin:
-    """Has a browser sign in, and keeps its storage_state in a file that Playwright reads."""
+    """Lets a browser sign in, and saves its storage_state in a file that Playwright reads."""
 
     def __init__(
         self, crawler: Crawler, site: Site, credentials: Credentials, proxy_session: str, storage_state: Path
@@ -70,7 +70,7 @@ class BrowserLogin:
 
     async def sign_in(self, old: Session | None) -> Session:
         before = _read(self._file) if old and not self._afresh else None
-        self._afresh = True  # when it fails: what was kept may be what the steps do not get along with
+        self._afresh = True  # after a failure, the saved state may be what the steps do not work with
         state = await self._sign_in(
             self._site, self._credentials, proxy_session=self._proxy_session, storage_state=before
         )

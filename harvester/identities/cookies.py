@@ -1,4 +1,4 @@
-"""A jar of cookies that can be kept, in the form in which browsers (Playwright) keep theirs."""
+"""A cookie jar that can be saved, in the form of Playwright's storage_state."""
 
 from http.cookiejar import Cookie, DefaultCookiePolicy
 from typing import Any
@@ -10,24 +10,25 @@ from scrapy.http.cookies import CookieJar
 from harvester.masking import mask
 
 MOST_COOKIES, MOST_BYTES = 180, 4096
-"""Cookies of a session, and bytes of one with its attributes; browsers keep as many of a site."""
+"""Maximum cookies of a session, and bytes of a cookie with its attributes. Browsers have similar limits for a site."""
 LOCAL = ".local"
-"""What http.cookiejar puts behind hosts without a dot."""
+"""Suffix that http.cookiejar adds to hosts without a dot."""
 
 
 class Jar:
-    """The cookies of one session. No list of public suffixes is asked: cookies go to the site's own hosts only."""
+    """The cookies of one session. It uses no list of public suffixes, because cookies go to the site's own hosts
+    only."""
 
     def __init__(self, cookies: list[dict[str, Any]] | None = None) -> None:
         self._jar = CookieJar(DefaultCookiePolicy())
         self.take_over(cookies or [])
 
     def put_on(self, request: Request) -> None:
-        """Sets the header Cookie, unless it has one."""
+        """Sets the header Cookie, unless the request has one."""
         self._jar.add_cookie_header(request)
 
     def take_in(self, response: Response, request: Request) -> bool:
-        """What the answer sets. Whether it sets anything."""
+        """Stores the cookies that the response sets. Returns True if it sets any."""
         set_by_it = [each for each in response.headers.getlist("Set-Cookie") if len(each) <= MOST_BYTES]
         if not set_by_it:
             return False
@@ -39,17 +40,17 @@ class Jar:
         return True
 
     def take_over(self, cookies: list[dict[str, Any]]) -> None:
-        """Those that a browser has now."""
+        """Stores the cookies of a browser."""
         for cookie in cookies:
             self._jar.set_cookie(_cookie(cookie))
         mask.add_passing(*(cookie.value or "" for cookie in self._jar))
 
     def has(self, name: str) -> bool:
-        """Whether there is a cookie of this name, with a value."""
+        """Returns True if there is a cookie with this name and a value."""
         return any(cookie.name == name and cookie.value for cookie in self._jar)
 
     def kept(self) -> list[dict[str, Any]]:
-        """As in the `cookies` of Playwright's storage_state."""
+        """Returns the cookies in the form of Playwright's storage_state."""
         return [_as_browsers(cookie) for cookie in self._jar]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Names and passwords by which identities sign in: from the environment, `.env`, or a file for the owner only."""
+"""Names and passwords of identities: from the environment, `.env`, or a private file in the state folder."""
 
 import os
 from pathlib import Path
@@ -14,48 +14,48 @@ from harvester.sites import Site
 from harvester.stores.private_files import OTHERS
 
 FILE = "credentials.env"
-"""In the state folder, with lines as in `.env`."""
+"""File in the state folder, with lines as in `.env`."""
 
 
 class Credentials:
-    """A user and a password. They are shown nowhere."""
+    """A user and a password. They are never shown."""
 
     def __init__(self, name: str, user: str, password: SecretStr, advice: str = "") -> None:
         self.name = name
         self.advice = advice or "Correct {} and {}, and start again.".format(*variables(name))
-        """What to do when they are refused."""
+        """The advice for people when the credentials are refused."""
         self._user = user
         self._password = password
         mask.add(password.get_secret_value())
 
     def fill(self, template: str) -> str:
-        """`{user}` and `{password}` replaced."""
+        """Returns the template with `{user}` and `{password}` replaced."""
         return template.replace("{user}", self._user).replace("{password}", self._password.get_secret_value())
 
     def hide(self, text: str) -> str:
-        """What a server says of a login, without what it repeats of the secrets."""
+        """Returns a server's message about a login, without the secrets that it repeats."""
         return mask(text).replace(self._password.get_secret_value(), "***").replace(self._user, "***")
 
     def secret(self) -> bytes:
-        """Both as one."""
+        """Returns user and password as bytes."""
         return f"{self._user}\0{self._password.get_secret_value()}".encode()
 
 
 class SpiderAccount(NamedTuple):
-    """In whose name requests with meta["authenticate"] go out, to the account's own server."""
+    """The account of requests with meta["authenticate"]; they go to the account's own server."""
 
     site: Site
-    """Its table says how to sign in. No entry with identities may have its name."""
+    """A site whose table describes the login. No entry with identities may have its name."""
     credentials: Credentials
 
 
 def variables(name: str) -> tuple[str, str]:
-    """The names of the two variables of credentials."""
+    """Returns the names of the two variables of credentials."""
     return f"HARVESTER_SESSION_{name}_USER", f"HARVESTER_SESSION_{name}_PASSWORD"
 
 
 def credentials_of(name: str, config: Config, *, a_key: bool = False) -> Credentials:
-    """Raises UsageError when there are none. Of a key the password is all."""
+    """Returns the credentials. Raises UsageError when they are missing. A key needs the password only."""
     path = config.state_dir / FILE
     known = _read(path) if _is_private(path) else {}
     env_file = Config.model_config.get("env_file")
@@ -70,7 +70,7 @@ def credentials_of(name: str, config: Config, *, a_key: bool = False) -> Credent
 
 
 def _read(path: Path) -> dict[str, str | None]:
-    """Its variables. Raises UsageError when it cannot be read."""
+    """Reads the variables of a file. Raises UsageError when it cannot be read."""
     try:
         return {**dotenv_values(path)}
     except (OSError, UnicodeDecodeError) as error:
@@ -79,7 +79,7 @@ def _read(path: Path) -> dict[str, str | None]:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether it is there. Raises UsageError when others may read it."""
+    """Returns True if the file exists. Raises UsageError when others may read it."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""Signing in by a form of a page, WebForms too; and agreeing to a disclaimer, which is the same without a password."""
+"""Login by a form of a page, including WebForms. Also accepts a disclaimer, by a form without a password."""
 
 from urllib.parse import urlencode, urljoin, urlsplit, urlunsplit
 
@@ -23,7 +23,7 @@ from harvester.sites.identities import FormLoginEntry
 
 
 class FormLogin:
-    """Gets the page, fills in the form, sends it with all its hidden fields (ViewState), and looks at the answer."""
+    """Gets the page, fills in the form, sends it with all hidden fields (ViewState), and checks the response."""
 
     def __init__(self, form: FormLoginEntry, credentials: Credentials | None, fetch: Fetch) -> None:
         self._form = form
@@ -72,6 +72,6 @@ class FormLogin:
 
 
 def _encoding_of(page: Response) -> str:
-    """In which browsers send the form of a page."""
+    """Returns the encoding that browsers send the form of a page in."""
     encoding = page.encoding if isinstance(page, TextResponse) else "utf-8"
     return "utf-8" if encoding.startswith("utf-16") else encoding

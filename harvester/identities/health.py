@@ -1,54 +1,54 @@
-"""How well an identity is: refusals wear it down, good answers and time heal it, and it rests when it is worn out."""
+"""The health of an identity: refusals lower it, good responses and time raise it, and at the floor it rests."""
 
 from harvester.outcomes import Outcome, get_policy
 
 FLOOR = 0.3
-"""An identity whose health falls below it rests."""
+"""Health below which an identity rests."""
 AFTER_REST = 0.5
-"""Health with which it comes back."""
+"""Health after a rest."""
 HEALING_S = 1800.0
-"""Time in which half of what is lacking heals by itself."""
+"""Seconds until half of the missing health has returned by itself."""
 GOOD = 0.05
-"""The part of what is lacking that a good answer heals."""
+"""Share of the missing health that a good response restores."""
 REST_S = 60.0
-"""The first rest; doubled for each further one until the identity is well again, at most MOST_REST_S."""
+"""Seconds of the first rest; doubled for each further one until the identity is well again, at most MOST_REST_S."""
 MOST_REST_S = 3600.0
 WELL = 0.9
-"""Health from which earlier rests are forgotten."""
+"""Health from which on earlier rests are forgotten."""
 
 
 class IdentityHealth:
-    """1.0 is perfect. Times are seconds of the epoch, since health is kept between runs."""
+    """The health of an identity; 1.0 is perfect. Times are epoch seconds, because health is saved between runs."""
 
     def __init__(self, level: float = 1.0, at: float = 0.0, rests: int = 0, rest_until: float = 0.0) -> None:
         self._level = level
         self._at = at
         self.rests = rests
-        """In a row."""
+        """Rests in a row."""
         self.rest_until = rest_until
 
     def wake(self, now: float) -> None:
-        """Ends a rest that is longer than one can be: it began by a clock that was wrong."""
+        """Ends a rest that is longer than any rest can be: a wrong clock started it."""
         if self.rest_until > now + MOST_REST_S:
             self.rest_until = now
             self._set(AFTER_REST, now)
 
     def level(self, now: float) -> float:
-        """How well it is now."""
+        """Returns the current health."""
         left: float = 0.5 ** (max(0.0, now - self._at) / HEALING_S)
         return 1.0 - (1.0 - self._level) * left
 
     def good(self, now: float) -> None:
-        """It got an answer."""
+        """Raises the health after a good response."""
         if self._level < 1.0:
             self._set(1.0 - (1.0 - self.level(now)) * (1.0 - GOOD), now)
             if self._level >= WELL:
                 self.rests = 0
 
     def bad(self, outcome: Outcome, now: float) -> float:
-        """It was refused. The seconds of the rest that begins with it, mostly 0."""
+        """Lowers the health after a refusal. Returns the seconds of the rest that begins with it, mostly 0."""
         if now < self.rest_until:
-            return 0.0  # the answer to what was sent before
+            return 0.0  # the response to an earlier request
         self._set(self.level(now) - get_policy(outcome).session_cost, now)
         if self._level >= FLOOR:
             return 0.0
@@ -62,5 +62,5 @@ class IdentityHealth:
         self._level, self._at = level, at
 
     def kept(self) -> tuple[float, float, int, float]:
-        """The arguments that make it again."""
+        """Returns the arguments that restore this health."""
         return self._level, self._at, self.rests, self.rest_until

@@ -1,4 +1,4 @@
-"""One identity: its session, kept and shared by processes; had by a login when there is none, and by one login only."""
+"""One identity: its session, saved and shared by processes, and started by one login at a time."""
 
 import asyncio
 import logging
@@ -28,16 +28,18 @@ from harvester.sites import Site
 logger = logging.getLogger(__name__)
 
 MOST_REFUSED = 4
-"""Requests in a row that the site refuses in one new session after another, until an identity that signs in is not
-used any more. More than one: it may be the page."""
+"""Maximum requests in a row that the site refuses in several new sessions; then an identity that signs in ends. More
+than 1, because the page may be the cause."""
 MIN_BARRED = 3
-"""Logins in a row that let nobody in, from which on all requests hear of it, and not only the one that tried."""
+"""Failed logins in a row from which on all requests get the failure, not only the one that tried."""
 SAVE_S = 1.0
-"""How often changed cookies are kept, at most, and that a chain goes on. Cookies of a serial site are kept at once."""
+"""Seconds between two saves of changed cookies and of the current chain. When a chain ends or changes, the cookies of a
+serial site are saved at once."""
 
 
 class Identity:
-    """Ask `ready()` before each use; call `expire()` when the site no longer knows the session."""
+    """One identity of a site. Call `ready()` before each use, and `expire()` when the site no longer knows the
+    session."""
 
     def __init__(
         self,
@@ -74,31 +76,32 @@ class Identity:
         """Generation of the session that the site no longer knows."""
         self._check_at = 0.0
         self._wait_until = 0.0
-        """Without a session: until then there will be none."""
+        """Epoch seconds before which there will be no session, if there is none now."""
         self._barred: Verdict | None = None
-        """Why, if the site lets nobody in."""
+        """The reason if the site refuses the login page."""
         self._unsaved_since = 0.0
         self._saved_at = 0.0
         self._sent: deque[float] = deque()
-        """When requests of the current window were sent."""
+        """Times of the requests in the current window."""
 
     def __repr__(self) -> str:
         return f"<Identity {self.site.name}/{self.name}>"
 
     @property
     def proxy_session(self) -> str:
-        """By which a proxy gives it the same address each time."""
+        """The name of a proxy session that gives the identity the same address each time."""
         return self._state.proxy_session
 
     @property
     def storage_state(self) -> Path:
-        """Where a browser's storage_state is kept."""
+        """The file of a browser's storage_state."""
         return self._file.kept.path.with_suffix(".storage.json")
 
     # Load --------------------------------------------------------------------------------------------------
 
     def free_at(self, now: float) -> float:
-        """When it may send another request, as far as time decides it; `inf` when an answer must come first."""
+        """Returns when it may send another request, as far as time decides it; `inf` when a response must come
+        first."""
         if self.in_use >= (1 if self._table.serial else self._table.at_once):
             return float("inf")
         at = max(now, self.health.rest_until, self._wait_until if self.session is None else 0.0)
@@ -110,13 +113,14 @@ class Identity:
         return at
 
     def barred(self, now: float) -> Verdict | None:
-        """Why the site lets nobody in, once several logins in a row have found so; until the next one is due."""
+        """Returns the reason for refused logins, after several in a row, until the next login is due."""
         if self.session is not None or now >= self._wait_until or self._state.failures < MIN_BARRED:
             return None
         return self._barred
 
     def begin(self, chain: str, now: float, *, begun: bool = False) -> bool:
-        """Takes it for a request. False: another process or another chain has the cookie jar of a serial site."""
+        """Claims the identity for a request. Returns False if another process or chain has the cookie jar of a serial
+        site."""
         if self._table.serial and not self._begin_alone(chain, now, begun):
             return False
         self.in_use += 1
@@ -126,7 +130,7 @@ class Identity:
         return True
 
     def end(self, chain: str, now: float) -> None:
-        """The request has come to its end; `chain` is the chain that goes on. Raises StorageError."""
+        """Returns the identity after a request; `chain` is the chain that continues. Raises StorageError."""
         self.in_use -= 1
         if self._table.serial:
             goes_on = bool(chain) and chain == self._state.chain
@@ -140,9 +144,9 @@ class Identity:
             self.save()
 
     def end_chain(self, chain: str) -> None:
-        """The chain is over, none of whose requests is under way: another may have the cookie jar of a serial site.
+        """Ends a chain without a request under way, so that another one may have the cookie jar of a serial site.
 
-        Other processes hear of it by `tell_others`, or by the end of the next request.
+        Other processes learn it from `tell_others`, or at the end of the next request.
         """
         if not self._table.serial:
             return
@@ -157,10 +161,11 @@ class Identity:
             self._turns.release()
 
     def tell_others(self) -> None:
-        """Keeps what a serial site's cookie jar is now, and whose, unless a request is under way, whose end does it."""
+        """Saves a serial site's cookie jar with its owner. During a request it does nothing, because the end of that
+        saves them."""
         if not self._table.serial or not self._unsaved_since or self.in_use:
             return
-        if self._turns.acquire():  # else another process is at the rest of it
+        if self._turns.acquire():  # else another process does the rest
             try:
                 self.look()
                 self._save()
@@ -168,24 +173,24 @@ class Identity:
                 self._turns.release()
 
     def give_back(self) -> None:
-        """The request was not sent."""
+        """Returns the identity for a request that was not sent."""
         self.in_use -= 1
         if self._table.serial:
             self._turns.release()
 
     def knows(self, generation: str) -> bool:
-        """Whether a session may still be good, here or in another process."""
+        """Returns True if a session may still be valid, here or in another process."""
         self.look()
         known = self.session.generation if self.session is not None else self._state.generation
         return generation == known and generation != self._expired
 
     def has_lost(self, chain: str) -> bool:
-        """Whether the cookie jar of a serial site no longer belongs to a chain that had it."""
+        """Returns True if the cookie jar of a serial site no longer belongs to the chain."""
         return self._table.serial and self._state.chain != chain
 
     def _begin_alone(self, chain: str, now: float, begun: bool) -> bool:
         if not self._is_free_for(chain, now, begun):
-            return False  # most times: to find that out under the lock would cost much more
+            return False  # a cheap test first: a refusal is frequent, and the lock costs more
         if not self._turns.acquire():
             return False
         if self._is_free_for(chain, now, begun):
@@ -194,16 +199,18 @@ class Identity:
         return False
 
     def _is_free_for(self, chain: str, now: float, begun: bool) -> bool:
-        """Whether no other chain has the cookie jar of a serial site."""
+        """Returns True if no other chain has the cookie jar of a serial site."""
         self.look()
         state = self._state
-        unbound = not state.chain or abs(now - state.chain_at) >= self._table.chain_idle_s  # ahead: a clock was wrong
+        unbound = (
+            not state.chain or abs(now - state.chain_at) >= self._table.chain_idle_s
+        )  # abs: a wrong clock may have set it in the future
         return state.chain == chain or (unbound and not begun)
 
     # The session -------------------------------------------------------------------------------------------
 
     async def ready(self) -> Session:
-        """A session to use now. Raises LoginRefused, and NotNow."""
+        """Returns a usable session. Raises LoginRefused and NotNow."""
         self.look()
         if (session := self._usable()) is not None:
             return session
@@ -214,7 +221,7 @@ class Identity:
                 raise LoginRefused(str(self.ended))
             if self.session is None and time.time() < self._wait_until:
                 raise NotNow(self._wait_until, "logins fail", self._barred)
-            await self._pause(0.0, "")  # gives up for those who were in the queue when the crawl was stopped
+            await self._pause(0.0, "")  # ends the waiting requests when the crawl was stopped
             async with self._file.kept.alone(self._pause, f"logging in to {self.site.name} as {self.name}"):
                 try:
                     return await self._had()
@@ -226,7 +233,7 @@ class Identity:
                     raise LoginRefused(str(refusal)) from None
 
     def expire(self, generation: str) -> bool:
-        """The site no longer knows the session of this generation. Of many callers the first gets True."""
+        """Ends the session of this generation, because the site no longer knows it. Only the first caller gets True."""
         if self.session is None or self.session.generation != generation:
             return False
         self._expired, self.session = generation, None
@@ -235,29 +242,29 @@ class Identity:
         return True
 
     def accepted(self, generation: str, sent_at: float) -> None:
-        """A request that was sent then was let in."""
+        """Records that a request with this time was accepted."""
         self._refused = 0
         if self.session is not None and self.session.generation == generation:
             self.session.let_in_at = max(sent_at, self.session.let_in_at)
 
     def refused(self) -> None:
-        """A request was refused in one new session after another."""
+        """Counts a request that was refused in several new sessions."""
         self._refused += 1
         if self._refused >= MOST_REFUSED and self._table.signs_in:
             self.ended = LoginRefused(f"{self.site.name} refuses the new sessions of {self.name} at once.")
 
     def lets_in(self, generation: str, sent_at: float) -> bool:
-        """Whether a request that was sent later was let in, so that the session has not ended."""
+        """Returns True if a later request was accepted, so that the session has not ended."""
         session = self.session
         return session is not None and session.generation == generation and session.let_in_at > sent_at
 
     def take_in(self, session: Session, response: Response, request: Request) -> None:
-        """The cookies that an answer sets."""
+        """Stores the cookies that a response sets."""
         if session.jar.take_in(response, request) and session is self.session and not self._unsaved_since:
             self._unsaved_since = time.time()
 
     def look(self) -> None:
-        """Takes over what another process has written."""
+        """Loads the state that another process has written."""
         if not self._file.changed():
             return
         state = self._state = self._file.read()
@@ -271,17 +278,18 @@ class Identity:
             self.session = state.session()
 
     def save(self) -> None:
-        """Keeps changed cookies and health, unless another process has a newer session."""
-        with suppress(Timeout), self._lock():  # while it is locked it is being replaced
+        """Saves changed cookies and health, unless another process has a newer session."""
+        with suppress(Timeout), self._lock():  # while it is locked, a new session replaces it
             self.look()
             if self.session is None or self.session.generation == self._state.generation:
                 self._save()
 
     def keep_storage(self, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
-        """What pages made of its storage_state: has `write` write it, gives its result, and takes the cookies over.
+        """Saves the storage_state that pages changed with `write`, stores its cookies, and returns the result of
+        `write`.
 
-        False, and nothing is written, when the session of this generation has ended or was replaced. Raises Timeout
-        while another process is at it.
+        Returns False, and writes nothing, when the session of this generation has ended or was replaced. Raises Timeout
+        while another process uses the file.
         """
         if self.session is None or self.session.generation != generation:
             return False
@@ -318,7 +326,7 @@ class Identity:
         return session if self._table.check is None or now < self._check_at else None
 
     async def _had(self) -> Session:
-        """The session that another process or an earlier run has left, else a new one. Nobody else is at it."""
+        """Returns the session of another process or an earlier run, else a new one. The caller holds the lock."""
         state = self._state = self._file.read()
         kept = state.session() if state.generation != self._expired else None
         if self.session is not None and kept is not None and kept.generation == self.session.generation:
@@ -331,7 +339,7 @@ class Identity:
         return await self._signed_in(state, kept or state.session())
 
     async def _is_alive(self, session: Session) -> bool:
-        """The heartbeat. A site that does not answer says nothing."""
+        """Asks the site whether the session is alive. An answer that proves nothing counts as alive."""
         check = self._table.check
         if check is None:
             return True

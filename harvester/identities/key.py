@@ -1,4 +1,4 @@
-"""Keys and tokens that somebody was given: nothing is asked for, requests carry them."""
+"""Keys and tokens from a person: there is no login, and requests carry them."""
 
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials
@@ -7,7 +7,7 @@ from harvester.sites.identities import KeyLoginEntry
 
 
 class KeyLogin:
-    """Puts the credentials into headers. Whether they are any good is told by the site's answers."""
+    """Puts the credentials into headers. Only the site's responses show whether they are valid."""
 
     def __init__(self, key: KeyLoginEntry, credentials: Credentials) -> None:
         self._key = key

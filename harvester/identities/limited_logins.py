@@ -1,4 +1,4 @@
-"""Logins of one identity: few in an hour, none with credentials that were refused, none too soon after a failure."""
+"""Limits the logins of an identity: few in an hour, none with refused credentials, none soon after a failure."""
 
 import hashlib
 import logging
@@ -18,32 +18,33 @@ logger = logging.getLogger(__name__)
 
 HOUR_S = 3600.0
 REFUSAL_KEPT_S = 600.0
-"""How long other processes and later runs believe that the credentials are wrong, and do not try them."""
+"""Seconds that a refusal of credentials counts, also for other processes and later runs."""
 MOST_BACKOFF_S = 300.0
-"""Between logins that fail by the network: 1 second, doubled each time, at most this."""
+"""Maximum seconds between logins that fail by the network; the first wait is 1 second, doubled each time."""
 MOST_ASKED_S = 86_400.0
-"""The longest that a server's Retry-After is obeyed."""
+"""Maximum seconds of a server's Retry-After that are applied."""
 
 
 class NotNow(Exception):
-    """There is no session, and there may be one later. Raised by `session`."""
+    """Raised by `session`: there is no session now, and there may be one later."""
 
     def __init__(self, until: float, said: str, verdict: Verdict | None = None) -> None:
         super().__init__(said)
         self.until = until
-        """Seconds of the epoch."""
+        """Epoch seconds of the next try."""
         self.verdict = verdict
-        """On the page with which the site lets nobody in; None: it may do so soon."""
+        """The verdict on the page that refused the login; None if a retry may soon succeed."""
 
 
 def barred(state: IdentityState) -> Verdict | None:
-    """Why the site lets nobody in, as the last login found."""
+    """Returns the reason why the site refuses logins, from the last login."""
     outcome, reason = state.barred
     return Verdict(Outcome(outcome), reason, rule="login") if outcome else None
 
 
 class LimitedLogins:
-    """What happened is written to the identity's file, so that all processes heed it. Callers hold its lock."""
+    """Signs in within the limits. It records each login in the identity's file for all processes; callers hold its
+    lock."""
 
     def __init__(
         self,
@@ -63,12 +64,12 @@ class LimitedLogins:
         self._limited = site.identities.kind != "anonymous"
 
     async def session(self, state: IdentityState, old: Session | None) -> Session:
-        """A new session, kept; `old` is the one before. Raises LoginRefused and NotNow."""
+        """Returns a new, saved session; `old` is the one before. Raises LoginRefused and NotNow."""
         now = time.time()
         self._check(state, now)
         if self._limited:
             state.logins.append(now)
-            self._file.write(state)  # before it is tried, so that a crash that repeats itself is no storm of logins
+            self._file.write(state)  # before the try, so that a crash in a loop causes no storm of logins
         try:
             session = await self._method.sign_in(old)
         except LoginRefused as error:
@@ -87,7 +88,7 @@ class LimitedLogins:
         return session
 
     def _check(self, state: IdentityState, now: float) -> None:
-        """Raises when none may be tried now. What lies too far ahead is of a clock that was wrong."""
+        """Raises if no login may be tried now. A time too far ahead comes from a wrong clock, and is ignored."""
         was_lately = abs(now - state.refused_at) < REFUSAL_KEPT_S
         if state.refused and was_lately and state.refused_digest == self._digest(state):
             raise self._refusal(state.refused)
@@ -127,18 +128,20 @@ class LimitedLogins:
         raise NotNow(state.try_at, f"the login failed: {said}", verdict) from None
 
     def _verdict(self, error: LoginFailed, said: str) -> Verdict | None:
-        """On the page with which the site lets nobody in. None: it may be better soon."""
+        """Returns the verdict on the page that refused the login; None if a retry may soon succeed."""
         if error.answer is None:
             return None
         found = classify(error.answer, Request(error.answer.url), self._site.outcomes.own)
         policy = policy_of(self._site, found.outcome)
         if policy.error and policy.retries:
             return None
-        outcome = found.outcome if policy.error else Outcome.LAYOUT_CHANGED  # it is no absent record
+        outcome = (
+            found.outcome if policy.error else Outcome.LAYOUT_CHANGED
+        )  # a missing login page is not a missing record
         return Verdict(outcome, f"the site lets nobody in: {said}", rule=found.rule)
 
     def _undo(self, state: IdentityState) -> None:
-        """It was none of those that the site counts."""
+        """Removes a login from the count, because the site has not counted it."""
         if self._limited:
             state.logins.pop()
         self._file.write(state)
@@ -147,6 +150,6 @@ class LimitedLogins:
         return self._credentials.hide(said) if self._credentials else said
 
     def _digest(self, state: IdentityState) -> str:
-        """By which credentials are known again. Slow on purpose."""
+        """Returns a digest that identifies credentials. Slow on purpose."""
         secret = self._credentials.secret() if self._credentials else b""
         return hashlib.scrypt(secret, salt=state.proxy_session.encode(), n=2**14, r=8, p=1).hex()

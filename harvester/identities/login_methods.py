@@ -1,4 +1,4 @@
-"""The ways to sign in. Each makes a new session, or says why there is none."""
+"""The login methods: each makes a new session, or raises the reason why not."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -16,44 +16,44 @@ from harvester.politeness.rate_limits import reset_in, retry_after
 from harvester.sites.identities import Sign
 
 Fetch = Callable[[Request, Session], Awaitable[Response]]
-"""Sends a request in a session, follows redirects within the site, and puts the cookies that are set into its jar."""
+"""Sends a request in a session, follows redirects within the site, and stores the cookies in the session's jar."""
 
 REFUSALS = (400, 401, 403, 422)
-"""Statuses by which a server says that it does not know the password."""
+"""Statuses that a server sends for a wrong password."""
 _is_password = re.compile(rb"<input[^<>]*type=[\"']?password", re.IGNORECASE).search
 
 
 class LoginRefused(SessionError):
-    """The site says no to the credentials. Raised by login methods; nobody may try again with the same."""
+    """Raised by login methods when the site refuses the credentials. They must not be tried again."""
 
 
 class LoginFailed(Exception):
-    """There was no answer, or none that says yes or no. Raised by login methods; it may be tried again later."""
+    """Raised by login methods without a clear response. The login may be tried again later."""
 
     def __init__(self, said: str, wait_s: float | None = None, answer: Response | None = None) -> None:
         super().__init__(said)
         self.wait_s = wait_s
-        """What the server asked for."""
+        """Seconds that the server asked to wait."""
         self.answer = answer
-        """The page with which the site let nobody in: it says why. None: it was no answer, or one to a password."""
+        """The page that refused the login and shows why. None without a response, or for a response to a password."""
 
 
 class LoginMethod(Protocol):
-    """One site's way to sign in, for one identity."""
+    """The login of one site, for one identity."""
 
     async def sign_in(self, old: Session | None) -> Session:
-        """A new session; `old` is the one before, which may serve to get it. Raises LoginRefused, LoginFailed."""
+        """Returns a new session; `old` is the one before, which may help. Raises LoginRefused and LoginFailed."""
 
 
 class Anonymous:
-    """No login at all: the server gives cookies to whom it likes."""
+    """No login: the server sets cookies for anyone."""
 
     async def sign_in(self, old: Session | None) -> Session:
         return Session(Jar(), {})
 
 
 def shows(sign: Sign, response: Response, jar: Jar | None) -> bool:
-    """Whether an answer bears a sign. Raises LoginFailed for a pattern that takes too long."""
+    """Returns True if the response shows the sign. Raises LoginFailed for a pattern that takes too long."""
     if not sign or (sign.status and response.status not in sign.status):
         return False
     if sign.cookie and not (jar is not None and jar.has(sign.cookie)):
@@ -71,7 +71,7 @@ def text_of(response: Response) -> str:
 
 
 def check_answered(response: Response) -> None:
-    """Raises LoginFailed for answers that say nothing of the credentials."""
+    """Raises LoginFailed for a response that proves nothing about the credentials."""
     if response.status in (408, 425, 429) or response.status >= 500:
         wait_s = retry_after(response.headers)
         if wait_s is None and response.status == 429:
@@ -80,7 +80,7 @@ def check_answered(response: Response) -> None:
 
 
 def refuses(sign: Sign, response: Response) -> bool:
-    """Whether an answer that does not say yes says no."""
+    """Returns True if a response without the sign of success refuses the credentials."""
     if sign:
         return shows(sign, response, None)
     return response.status in REFUSALS or _is_password(response.body) is not None

@@ -1,7 +1,7 @@
-"""Makes the identities of a site, and carries the requests of their logins.
+"""Creates the identities of a site, and sends the requests of their logins.
 
-Those pass through the engine: they obey the throttle and the breaker, and leave by the proxy of their identity. What
-is secret in them is never in their address; the rest is put on, and taken off, where nobody else sees it.
+These requests pass through the engine: throttle and breaker apply, and the proxy of the identity is used. Their address
+never holds a secret. Other secrets are added after, and removed before, the places where others see the request.
 """
 
 import time
@@ -37,7 +37,7 @@ from harvester.sites import Site, load_sites
 
 TIMEOUT_S = 30.0
 MOST_TRIES = 5
-"""Logins without an answer after which a run ends that cannot begin without one."""
+"""Logins without a response before a run ends that cannot start without a session."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -49,9 +49,9 @@ class Logins:
         self._config = config
 
     def pool(self, site: Site, credentials: Credentials | None = None) -> IdentityPool:
-        """Of the credentials that are given, or of those that the site's entry names.
+        """Returns a pool for the given credentials, or for those that the site's entry names.
 
-        Raises UsageError when they are missing, StorageError when nothing can be kept.
+        Raises UsageError when they are missing, StorageError when sessions cannot be saved.
         """
         table = site.identities
         if credentials is not None:
@@ -64,7 +64,8 @@ class Logins:
         return IdentityPool(identities, table.chain_idle_s, self._pause)
 
     async def first_session(self, pool: IdentityPool, advice: str) -> Session:
-        """Of a pool of one, for a run that cannot begin without it. Raises SessionError."""
+        """Returns the session of a pool with one identity, for a run that cannot start without it. Raises
+        SessionError."""
         [identity] = pool.identities.values()
         tries = 0
         while True:
@@ -79,7 +80,7 @@ class Logins:
             await self._pause(wait_s, "")
 
     def check(self, request: Request, site: Site) -> None:
-        """Raises before the request of a login takes secrets where they do not belong."""
+        """Raises if the request of a login would send secrets to a wrong or open address."""
         shown = _shown(request.url)
         session: Session = request.meta[LOGIN]
         if not session.may_go_to(request.url) or (not session.origin and site.name != request.meta[LOGIN_SITE]):
@@ -120,7 +121,8 @@ class Logins:
         return Anonymous()
 
     async def _fetch(self, site: Site, request: Request, session: Session, proxy_session: str) -> Response:
-        """The answer, by the cheapest tier of proxies to which the site gives one. Raises LoginFailed without any."""
+        """Returns the response by the cheapest tier of proxies that the site answers. Raises LoginFailed without
+        one."""
         while True:
             response = await self._answer(site, request, session, proxy_session)
             again = self._by_other_way(site, request, response)
@@ -129,9 +131,9 @@ class Logins:
             request = again
 
     def _by_other_way(self, site: Site, request: Request, response: Response) -> Request | None:
-        """The request again, through another proxy, where the site refuses the page and its proxies know one."""
+        """Returns the request for another proxy, if the site refused the page and another route is left."""
         if not site.proxy.is_proxied or request.method != "GET":
-            return None  # no password goes out twice
+            return None  # a password is never sent twice
         sent = response.request or request
         verdict = classify(response, sent, site.outcomes.own)
         if strongest(get_steps(self._crawler).judge(sent, verdict, response)) is not Advice.COUNTED:
@@ -150,7 +152,7 @@ class Logins:
             raise LoginFailed(classify_exception(error).reason) from None
         except (RunEnding, HarvesterError, LoginFailed, BudgetSpent):
             raise
-        except Exception as error:  # noqa: BLE001  whatever a download may end with
+        except Exception as error:  # noqa: BLE001  a download may end with any error
             raise LoginFailed(f"{type(error).__name__}: {error}") from None
 
     async def _pause(self, seconds: float, host: str) -> None:
@@ -161,19 +163,19 @@ class Logins:
 
 
 def refuse_secrets(url: str, site: str, config: Config) -> str:
-    """Why no secret of a site may go to an address; empty when it may."""
+    """Returns the reason why no secret of a site may go to an address; empty if it may."""
     if load_sites().of(url).name != site:
         return f"{_shown(url)} is none of the hosts of {site}"
     return f"{_shown(url)} is asked over http, and passwords want https" if is_open(url, config) else ""
 
 
 def is_open(url: str, config: Config) -> bool:
-    """Whether others may read what goes to an address."""
+    """Returns True if others may read a request to the address."""
     parts = urlsplit(url)
     return parts.scheme != "https" and parts.hostname not in _LOOPBACK and not config.allow_private_hosts
 
 
 def _shown(url: str) -> str:
-    """Of an address what may be shown."""
+    """Returns the part of an address that may be shown."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2] or f"{parts.scheme}:"

@@ -1,4 +1,4 @@
-"""The identities of one site: the healthiest with free room is chosen; a chain of requests stays with its own."""
+"""The identities of one site: a request gets the healthiest free one; a chain of requests stays with its own."""
 
 import asyncio
 import random
@@ -17,26 +17,26 @@ from harvester.outcomes import Verdict
 from harvester.shutdown import CHECK_S
 
 WAIT_HERE_S = 2.0
-"""How long a request that can wait elsewhere waits here."""
+"""Seconds that a request with patient=False waits here."""
 MOST_NEXT = 16
-"""The most such requests that wait here for longer, because they are the next."""
+"""Maximum number of such requests that wait longer, because they are next."""
 CHECK_NEXT_S = 0.5
-"""How often a request that is not the first in the queue looks whether the run is ending."""
+"""Seconds between the checks for the end of the run, for requests that are not first in the queue."""
 MOST_CHAINS = 100_000
-"""Chains whose identity is remembered."""
+"""Maximum number of chains whose identity is saved."""
 
 
 class Later(Exception):
-    """No identity is free for long. Raised by `take` to a request that can wait elsewhere."""
+    """Raised by `take` with patient=False: no identity is free for long."""
 
     def __init__(self, until: float, said: str) -> None:
         super().__init__(said)
         self.until = until
-        """Seconds of the epoch."""
+        """Epoch seconds of the next try."""
 
 
 class Barred(Exception):
-    """The site lets nobody in: the page of its login is refused, or is none. Raised by `take`."""
+    """Raised by `take`: the site refuses all logins, or their page is wrong."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.reason)
@@ -44,32 +44,32 @@ class Barred(Exception):
 
 
 class ChainLost(Exception):
-    """The session in which a chain of requests began is no more. Raised by `take`."""
+    """Raised by `take`: the session that a chain of requests began in has ended."""
 
 
 class SessionRef(NamedTuple):
-    """Which session asked."""
+    """The name of a session."""
 
     name: str
     generation: str
 
 
 class IdentityRequest(NamedTuple):
-    """What a request wants of an identity."""
+    """The identity that a request wants."""
 
     chain: str = ""
     begun: SessionRef | None = None
-    """The session in which its chain began: this or none."""
+    """The session that the chain began in; no other one will do."""
     sticky: SessionRef | None = None
-    """The session that asked before a redirect: this if there is a choice."""
+    """The session before a redirect, preferred if there is a choice."""
     avoid: str = ""
-    """Name of an identity that was refused: another if there is a choice."""
+    """Name of an identity that was refused, avoided if there is a choice."""
     patient: bool = True
-    """Whether it has to wait here."""
+    """True if the request has to wait here."""
 
 
 class Checkout(NamedTuple):
-    """An identity in use by one request. To be given back by `leave`."""
+    """An identity that one request uses. `leave` returns it."""
 
     identity: Identity
     session: Session
@@ -89,7 +89,7 @@ class _Waiter:
 
 
 class IdentityPool:
-    """`take` before a request, `leave` after it."""
+    """The identities of a site. Call `take` before a request, and `leave` after it."""
 
     def __init__(
         self, identities: Sequence[Identity], chain_idle_s: float, pause: Callable[[float, str], Awaitable[None]]
@@ -98,11 +98,12 @@ class IdentityPool:
         self._pause = pause
         self._chain_idle_s = chain_idle_s
         self._chains: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        """Chain -> the identity it was last seen with, and when; the oldest first."""
+        """Chain -> its last identity and the time of that; the oldest first."""
         self._waiting: deque[_Waiter] = deque()
 
     async def take(self, wanted: IdentityRequest) -> Checkout:
-        """Waits for room. Raises Barred, ChainLost, Later, RunEnding, and SessionError when all have ended."""
+        """Waits for a free identity. Raises Barred, ChainLost, Later, RunEnding, and SessionError when all have
+        ended."""
         waited_until = time.time() + WAIT_HERE_S
         while True:
             identity = await self._chosen(wanted, waited_until)
@@ -127,7 +128,7 @@ class IdentityPool:
             return Checkout(identity, session, wanted.chain)
 
     def leave(self, checkout: Checkout, *, over: bool = False) -> None:
-        """The request has come to its end; `over`: its chain too."""
+        """Returns the identity at the end of a request. With `over` its chain ends too."""
         goes_on = bool(checkout.chain) and not over
         checkout.identity.end(checkout.chain if goes_on else "", time.time())
         if over:
@@ -135,11 +136,11 @@ class IdentityPool:
         self._serve(bound_only=goes_on and checkout.identity.site.identities.serial)
 
     def forget(self, chain: str) -> None:
-        """The chain will begin anew."""
+        """Drops the identity of a chain that will restart."""
         self._chains.pop(chain, None)
 
     def end_chain(self, chain: str, name: str) -> None:
-        """The chain is over, though none of its requests said that it is the last."""
+        """Ends a chain whose last request did not say so."""
         self._chains.pop(chain, None)
         identity = self.identities.get(name)
         if identity is not None:
@@ -159,7 +160,7 @@ class IdentityPool:
         waiter = _Waiter(wanted)
         self._waiting.append(waiter)
         if self._is_bound(wanted):
-            self._serve(bound_only=True)  # its own jar is free, whoever waits for one before it
+            self._serve(bound_only=True)  # its own jar may be free, whoever waits before it
         try:
             while True:
                 is_first = bool(self._waiting) and self._waiting[0] is waiter
@@ -181,18 +182,18 @@ class IdentityPool:
                 self._waiting.remove(waiter)
 
     def _is_next(self, waiter: _Waiter) -> bool:
-        """Whether it will soon be its turn: a few stay, so that no identity is idle meanwhile."""
+        """Returns True if the request is soon served. A few requests stay, so that no identity idles."""
         few = islice(self._waiting, min(len(self.identities), MOST_NEXT))
         return waiter in few and self._free_at() <= time.time() + WAIT_HERE_S
 
     def _free_at(self) -> float:
-        """When the first identity has rested or its window has ended; 0 when an answer comes before."""
+        """Returns when the first rest or window ends; 0 when a response will free an identity earlier."""
         now = time.time()
         times = [each.free_at(now) for each in self.identities.values() if each.ended is None]
         return min((at for at in times if at != float("inf")), default=0.0)
 
     def _serve(self, *, bound_only: bool = False) -> None:
-        """Gives identities to those who wait, the first first; `bound_only`: to chains that have theirs."""
+        """Gives identities to the waiting requests in their order. With `bound_only` only to chains that have one."""
         none_free = bound_only
         for waiter in list(self._waiting):
             is_bound = self._is_bound(waiter.wanted)
@@ -210,12 +211,13 @@ class IdentityPool:
             self._waiting.remove(waiter)
 
     def _is_bound(self, wanted: IdentityRequest) -> bool:
-        """Whether an identity may be kept for its chain, though its first request may have failed."""
+        """Returns True if an identity may be reserved for the chain, even after its first request failed."""
         return wanted.begun is not None or wanted.chain in self._chains
 
     def _choose(self, wanted: IdentityRequest) -> Identity | None:
-        """An identity that has begun with the request; None when none is free. Raises Barred, ChainLost,
-        SessionError.
+        """Claims an identity for the request; None when all are in use.
+
+        Raises Barred, ChainLost and SessionError.
         """
         now = time.time()
         living = [identity for identity in self.identities.values() if identity.ended is None]
@@ -254,7 +256,7 @@ class IdentityPool:
 
 
 def _rank(identity: Identity, wanted: IdentityRequest, now: float) -> tuple[bool, bool, float, int, float]:
-    """The lower, the sooner it is chosen."""
+    """Returns the rank of an identity; the lowest is chosen."""
     sticky = wanted.sticky is not None and identity.name == wanted.sticky.name
-    health = round(identity.health.level(now), 1)  # so that a small difference does not put all load on one
+    health = round(identity.health.level(now), 1)  # rounded, so that a small difference does not put all load on one
     return not sticky, identity.name == wanted.avoid, -health, identity.in_use, identity.used_at

@@ -1,4 +1,4 @@
-"""Files in which sessions are kept between runs and between processes: for their owner only, replaced as a whole."""
+"""Files for sessions, between runs and processes: readable by their owner only, and replaced as a whole."""
 
 import logging
 import os
@@ -14,19 +14,19 @@ from harvester.stores.private_files import OTHERS, make_closed
 logger = logging.getLogger(__name__)
 
 Pause = Callable[[float, str], Awaitable[None]]
-"""Waits so many seconds for a host, or for another process when the host is empty; may raise to give up."""
+"""Waits this many seconds for a host, or for another process if the host is empty. May raise to give up."""
 
 POLL_S = 0.1
-"""How often one looks whether another process has let go of a lock."""
+"""Seconds between two checks whether another process has released a lock."""
 
 
 class SecretFile:
-    """One file of secrets. Callers that read and write again hold `alone` meanwhile."""
+    """One file of secrets. Callers that read it and then write it hold `alone`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock_path = Path(f"{path}.lock")
-        self._name, self._new_path = str(path), f"{path}.new"  # texts: for each page of some sites it is written
+        self._name, self._new_path = str(path), f"{path}.new"  # strings, because some sites write it for each page
         try:
             make_closed(path.parent)
             close_to_others(path.parent, 0o700)
@@ -34,7 +34,7 @@ class SecretFile:
             raise StorageError(f"Login sessions cannot be kept in {path.parent}: {error}") from None
 
     def read(self) -> bytes | None:
-        """None when there is no file."""
+        """Returns the content, None without a file."""
         try:
             text = self.path.read_bytes()
             close_to_others(self.path, 0o600)
@@ -45,7 +45,7 @@ class SecretFile:
         return text
 
     def write(self, text: str, *, synced: bool = True) -> None:
-        """Replaces it. Not synced: what a power failure takes away can be had again for nothing."""
+        """Replaces the file. Pass synced=False for content that a power failure may take without harm."""
         try:
             with os.fdopen(self._open_new(), "w", encoding="utf-8") as file:
                 file.write(text)
@@ -60,13 +60,13 @@ class SecretFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         try:
             return os.open(self._new_path, flags, 0o600)
-        except FileExistsError:  # left by a process that was killed
+        except FileExistsError:  # a killed process left it
             os.unlink(self._new_path)
             return os.open(self._new_path, flags, 0o600)
 
     @asynccontextmanager
     async def alone(self, pause: Pause, waiting_for: str) -> AsyncIterator[None]:
-        """One process at a time. The lock of a process that was killed is free."""
+        """Locks the file against other processes. The lock of a killed process is free."""
         lock = FileLock(self.lock_path, timeout=0, mode=0o600, thread_local=False)
         told = False
         while not lock.is_locked:

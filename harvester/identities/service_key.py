@@ -1,4 +1,4 @@
-"""The account of a service whose key stands in a setting."""
+"""The account of a service with its key in a setting."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -17,9 +17,9 @@ from harvester.sites.identities import Identities, KeyLoginEntry
 def key_account(
     config: Config, name: str, url: str, key: SecretStr, headers: Mapping[str, str], advice: str
 ) -> SpiderAccount:
-    """`headers` hold the key as `{password}`; `advice`: what to do when it is refused.
+    """Returns the account. `headers` hold the key as `{password}`; `advice` is for people when the key is refused.
 
-    Raises UsageError when others could read it on its way.
+    Raises UsageError when others could read the key on its way.
     """
     if is_open(url, config):
         raise UsageError(f"{url} is asked over http, and the key of {name} is sent over https only.")

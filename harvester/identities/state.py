@@ -1,4 +1,4 @@
-"""A session, and all that is kept of an identity between runs and between processes."""
+"""A session, and the state of an identity that is saved between runs and processes."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Session:
-    """What an identity has from one login to the next. Its repr shows no secret."""
+    """The state of an identity from one login to the next. Its repr shows no secret."""
 
     def __init__(
         self,
@@ -35,23 +35,23 @@ class Session:
         self.headers = headers
         self.refresh_token = refresh_token
         self.renew_at = renew_at
-        """Seconds of the epoch from which it is to be replaced. 0: when it is refused."""
+        """Epoch seconds from which on it is replaced; 0 if only a refusal ends it."""
         self.generation = generation or secrets.token_hex(6)
-        """Of no use to anyone but to tell this session from the next one."""
+        """A random name that distinguishes the session from the next one."""
         self.origin = origin
-        """Scheme, host and port of the only server that may see it. Empty: all hosts of the site."""
+        """Scheme, host and port of the only server that may see it; empty for all hosts of the site."""
         self.let_in_at = 0.0
-        """When the last request was sent that the site let in, in seconds of the epoch."""
+        """Time of the last request that the site accepted, in epoch seconds."""
 
     def __repr__(self) -> str:
         return f"<Session {self.generation}>"
 
     def at_origin(self, url: str) -> str:
-        """The same address at the session's own server, if it has one."""
+        """Returns the address at the session's own server, if it has one."""
         return self.origin + urlunsplit(("", "", *urlsplit(url)[2:])) if self.origin else url
 
     def may_go_to(self, url: str) -> bool:
-        """Whether its own server, if it has one, is asked there."""
+        """Returns True if the address belongs to the session's own server, or it has none."""
         return self.origin in ("", origin_of(url))
 
 
@@ -60,27 +60,27 @@ class IdentityState(msgspec.Struct, omit_defaults=True):
 
     proxy_session: str
     generation: str = ""
-    """Empty: there is no session."""
+    """Empty without a session."""
     cookies: list[dict[str, Any]] = []
     headers: dict[str, str] = {}
     refresh_token: str = ""
     renew_at: float = 0.0
     origin: str = ""
     logins: list[float] = []
-    """When logins were tried in the last hour, in seconds of the epoch."""
+    """Times of the logins in the last hour, in epoch seconds."""
     try_at: float = 0.0
-    """After logins that failed by the network: when the next one may be tried."""
+    """Time of the next login after one that failed by the network."""
     failures: int = 0
-    """Of such logins, in a row."""
+    """Logins in a row that failed by the network."""
     barred: tuple[str, str] = ("", "")
-    """Outcome and reason of the page with which the site let nobody in, if that is why the last login failed."""
+    """Outcome and reason of the page that refused the last login, if one did."""
     refused: str = ""
-    """What was said of the credentials `refused_digest`."""
+    """The message when the credentials `refused_digest` were refused."""
     refused_digest: str = ""
     refused_at: float = 0.0
     health: tuple[float, float, int, float] = (1.0, 0.0, 0, 0.0)
     chain: str = ""
-    """The chain of requests that has this cookie jar for itself (serial sites)."""
+    """The chain of requests that owns the cookie jar (serial sites)."""
     chain_at: float = 0.0
 
     def __repr__(self) -> str:
@@ -99,13 +99,13 @@ class IdentityState(msgspec.Struct, omit_defaults=True):
         )
 
     def take(self, session: Session) -> None:
-        """It becomes the session that is kept."""
+        """Stores the session."""
         self.generation, self.cookies, self.headers = session.generation, session.jar.kept(), session.headers
         self.refresh_token, self.renew_at, self.origin = session.refresh_token, session.renew_at, session.origin
 
 
 class StateFile:
-    """Callers that read and write hold `kept.alone`."""
+    """The file of an identity. Callers that read and write it hold `kept.alone`."""
 
     def __init__(self, path: Path) -> None:
         self.kept = SecretFile(path)
@@ -113,11 +113,11 @@ class StateFile:
         self._seen: tuple[int, int] | None = None
 
     def changed(self) -> bool:
-        """Whether another process has written it since it was read or written here. Cheap."""
+        """Returns True if another process has written the file since this one read or wrote it. Cheap."""
         return self._mark() != self._seen
 
     def read(self) -> IdentityState:
-        """A fresh one when there is no file, or none that can be used."""
+        """Reads the state. Returns a new one without a usable file."""
         self._seen = self._mark()
         text = self.kept.read()
         if text is not None:

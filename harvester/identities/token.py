@@ -1,4 +1,4 @@
-"""Signing in by a JSON call that gives a token, and replacing the token before it ends."""
+"""Login by a JSON call that returns a token, which is replaced before it ends."""
 
 import json
 import time
@@ -19,13 +19,13 @@ from harvester.outcomes import classify
 from harvester.sites.identities import TokenLoginEntry
 
 MARGIN_S = 60.0
-"""A token is replaced so long before it ends; a short-lived one a quarter of its life before."""
+"""Seconds before its end when a token is replaced; for a short-lived one a quarter of its life."""
 MOST_LIFE_S = 10 * 365 * 86_400
-"""What is said to be good for longer, or for a time that is none, is used until it is refused."""
+"""Maximum plausible life of a token in seconds. With a longer or invalid life, it is used until it is refused."""
 
 
 class TokenLogin:
-    """Posts the credentials as JSON; takes token, refresh token, life and origin from the answer."""
+    """Posts the credentials as JSON, and reads token, refresh token, life and origin from the response."""
 
     def __init__(self, call: TokenLoginEntry, credentials: Credentials, fetch: Fetch) -> None:
         self._call = call
@@ -49,12 +49,12 @@ class TokenLogin:
         return made
 
     async def _refreshed(self, old: Session) -> Session | None:
-        """None when there is no refresh token, or the server refuses it."""
+        """Refreshes the session. Returns None without a refresh token, or when the server refuses it."""
         refresh = self._call.refresh
         if refresh is None or not old.refresh_token:
             return None
         body, headers = (_filled(each, "refresh_token", old.refresh_token) for each in (refresh.body, refresh.headers))
-        # Without the headers of the old one: an ended token would be refused where it is not asked for.
+        # Without the headers of the old session: some servers refuse an ended token where none is needed.
         session = Session(old.jar, headers, refresh_token=old.refresh_token, origin=old.origin)
         return self._read(await self._post(old.at_origin(refresh.url), body, session), session)
 
@@ -68,7 +68,7 @@ class TokenLogin:
         return answer
 
     def _read(self, answer: Response, asked_in: Session) -> Session | None:
-        """What the answer gives; refresh token and origin stay as they are when it names none."""
+        """Reads the session from the response. Refresh token and origin stay unchanged if it has none."""
         call = self._call
         try:
             told = json.loads(answer.body)
@@ -97,7 +97,7 @@ def _filled(templates: Mapping[str, str], name: str, value: str) -> dict[str, st
 
 
 def at_path(value: Any, path: str) -> Any:
-    """What stands in a JSON value at a path like `data.0.token` or `services.#pds.url`; None when nothing does."""
+    """Returns the part of a JSON value at a path like `data.0.token` or `services.#pds.url`; None if it is missing."""
     for key in path.split("."):
         if isinstance(value, dict):
             value = value.get(key)
@@ -112,7 +112,8 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def safe_origin(named: object, known: str) -> str:
-    """The origin of the named address; the known one when it names none, or one less protected."""
+    """Returns the origin of the named address. Returns the known one without an address, or for a less protected
+    one."""
     try:
         found = origin_of(named) if isinstance(named, str) else ""
     except ValueError:
@@ -122,7 +123,7 @@ def safe_origin(named: object, known: str) -> str:
 
 
 def _life_of(token: str) -> float | None:
-    """Seconds for which a token (a JWT, not verified) is good, if it says so. No clock here need be right for it."""
+    """Returns the seconds of a token's life (a JWT, not verified), if it has them. Independent of any clock here."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -133,5 +134,5 @@ def _life_of(token: str) -> float | None:
 
 
 def _is_sendable(token: str) -> bool:
-    """Whether it can stand in a header."""
+    """Returns True if the token can stand in a header."""
     return bool(token) and token.isascii() and token.isprintable()

@@ -1,4 +1,4 @@
-"""The lock of a cookie jar that processes use in turns: it is taken for each request, so its file stays open."""
+"""The lock of a cookie jar that processes use in turns. It is claimed for each request, so its file stays open."""
 
 import os
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from harvester.stores.private_files import open_closed
 
 
 class TurnLock:
-    """One process has it at a time, which may take it several times. That of a process that was killed is free."""
+    """A lock for one process at a time, which may claim it several times. The lock of a killed process is free."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -18,7 +18,7 @@ class TurnLock:
         self._taken = 0
 
     def acquire(self) -> bool:
-        """Whether this process has it now."""
+        """Claims the lock. Returns True if this process has it now."""
         if self._file < 0:
             self._file = open_closed(self._path, os.O_RDWR)
         if not self._taken and not lock_descriptor(self._file, blocking=False):
@@ -31,6 +31,6 @@ class TurnLock:
         if not self._taken:
             unlock_descriptor(self._file)
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at the end of Python there is no os
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:  # at the end of Python `os` may be gone
         if self._file >= 0:
             close(self._file)

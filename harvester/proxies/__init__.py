@@ -1,1 +1,1 @@
-"""From where a site is asked: vendors' proxies and lists of one's own, their health, tiers and budgets."""
+"""The proxies that requests leave by: vendors' gateways and one's own lists, with their health, tiers and budgets."""

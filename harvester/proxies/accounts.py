@@ -1,4 +1,4 @@
-"""The proxies that this installation has: gateways of vendors, and lists of single ones. From HARVESTER_* variables."""
+"""The proxies of this installation, from HARVESTER_* variables: gateways of vendors, and lists of single proxies."""
 
 import re
 from collections.abc import Iterator
@@ -25,17 +25,18 @@ _ACCESS = re.compile(
 
 
 class Proxy(NamedTuple):
-    """A gateway, which has many exits, or one proxy of a list, which has one."""
+    """A gateway with many exits, or one proxy of a list, with one exit."""
 
     name: str
-    """For people: no credentials are in it. Each account has its own: who is refused, or rests, is known by it."""
+    """Name for people, without credentials. It is unique for each account, because refusals and rests are stored by
+    it."""
     account: ProxyAccount
     country: str = ""
-    """Where a listed one stands, if the list says so."""
+    """Country of a listed proxy, if the list has it."""
 
 
 def proxies_of(config: Config, vendor: Vendor, tier: Tier) -> tuple[Proxy, ...]:
-    """What may be used. Raises UsageError, which names the variable or the line, when there is nothing."""
+    """Returns the proxies for a tier. Raises UsageError that names the variable or the line when there are none."""
     if vendor is Vendor.LIST:
         return _listed(config.proxies_file, tier)
     if vendor is Vendor.ZYTE:
@@ -88,9 +89,11 @@ def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
 
 
 def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
-    """The lines of a list. Raises UsageError that names the line which is none."""
+    """Reads the lines of a list. Raises UsageError that names a line that is invalid."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows put a mark before it
+        lines = path.read_text(
+            encoding="utf-8-sig"
+        ).splitlines()  # utf-8-sig: editors on Windows write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
     names: dict[ProxyAccount, str] = {}
@@ -107,12 +110,12 @@ def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
 
 
 def _read(words: list[str], place: str) -> tuple[Tier, Proxy]:
-    """The line's content is in no message: it holds a password, in whatever place."""
+    """Parses the words of a line. No message shows a word of it, because any word may hold the password."""
     address, of_tier, country = (*words, *("", "")[: max(0, 3 - len(words))])[:3]
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         host, port = parts.hostname, parts.port
-    except ValueError:  # its words may hold the password
+    except ValueError:  # the error's text may hold the password
         raise UsageError(f"{place}: {_FORM}") from None
     if parts.scheme not in _SCHEMES:
         raise UsageError(f"{place}: proxies are spoken to by http or https, by nothing else.")

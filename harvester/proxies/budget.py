@@ -1,8 +1,8 @@
-"""Which tier a site answers, and what may be spent on it: known to all workers of one Redis, changed in one step.
+"""The tier that a site answers, and the budget for its proxies: shared by all workers at a Redis, changed in one step.
 
-A worker chooses the tier of a request by what it knows, and chooses anew when others know more. What the request will
-cost is taken before it leaves, and put right when it has come to its end; so the requests that are under way cannot
-spend what is not there. A worker that dies has spent what it took.
+A worker chooses the tier of a request by what it knows, and chooses again when Redis knows more. The expected cost is
+reserved before a request leaves, and corrected at its end. So requests that are under way cannot spend more than the
+budget. The reservations of a worker that dies stay spent.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ from harvester.stores.redis import RedisOutage, connect, unavailable
 logger = logging.getLogger(__name__)
 
 UNKNOWN_BYTES = 100_000
-"""Taken for a request as long as none of the day has come to its end."""
+"""Bytes reserved for a request while no request of the day has ended."""
 CLOSE_S = 5.0
-"""How long the end of a run waits for the last costs to be told."""
+"""Seconds that the end of a run waits until the last costs are reported."""
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A request may leave by this tier."""
+    """A request's permission to leave by a tier."""
 
     site: Site
     tier: Tier
     escalated: bool
-    """Whether it goes by this tier because the one before was of no use to it."""
+    """True if the tier before was of no use to the request."""
     probe: bool
-    """Whether it tries a tier cheaper than the one that is known to work."""
+    """True if it tries a tier cheaper than the one that is known to work."""
     day: int
     taken: int
     """Bytes."""
@@ -55,41 +55,41 @@ class Reservation:
 
 @dataclass(slots=True)
 class Spent:
-    """Nothing may be spent any more today."""
+    """Nothing more may be spent today."""
 
     tier: Tier
-    """That cannot be paid."""
+    """The tier that exceeds the budget."""
     what: str
     """`requests`, `megabytes` or `usd`."""
     seconds: float
-    """Until the next day."""
+    """Seconds until the next day."""
     is_final: bool
-    """Whether none of it is for requests under way: they may need less, or give it back."""
+    """True if no request under way holds a part of the budget. Such a request may return a part of it."""
 
 
 class BudgetSpent(RequestFailed):
-    """A request that needs a proxy, on a day whose budget is spent. Raised by the proxy middleware.
+    """Raised by the proxy middleware for a request that needs a proxy, on a day whose budget is spent.
 
-    It says nothing of the site. A request of the frontier that it is raised for, or for what must be asked before it,
-    waits for the next day.
+    It proves nothing about the site. It may also be raised for a request that must go first, such as robots.txt. In
+    both cases the request of the frontier waits for the next day.
     """
 
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(Verdict(Outcome.PROXY, reason), 1)
         self.seconds = seconds
-        """Until the next day."""
+        """Seconds until the next day."""
 
     def at(self, seconds: float) -> Self:
-        """The same for another request, so many seconds before the next day."""
+        """Returns an equal exception for another request, this many seconds before the next day."""
         return type(self)(self.verdict.reason, seconds)
 
 
 class PassedOver:
-    """No tier is left."""
+    """The result when all tiers are skipped."""
 
 
 class Budgets:
-    """Those of all sites."""
+    """The budgets of all sites."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
@@ -98,15 +98,15 @@ class Budgets:
         self._redis: asyncio.Task[Redis] | None = None
         self._telling: set[asyncio.Task[None]] = set()
         self._known: defaultdict[str, tuple[str, bool]] = defaultdict(lambda: ("", False))
-        """By site: the tier that works, as far as this worker knows, and whether it is time to try a cheaper one."""
+        """By site: the tier that works, as far as this worker knows, and True if it is time to try a cheaper one."""
         crawler.signals.connect(self.close, signals.spider_closed)
 
     async def take(
         self, site: Site, least: Tier | None, passed: Collection[Tier] = ()
     ) -> Reservation | Spent | PassedOver:
-        """The tier for a request of the site, at least `least`, and none of those that are passed over.
+        """Reserves a tier for a request of the site: at least `least`, and none in `passed`.
 
-        Raises RunEnding when the run ends meanwhile.
+        Raises RunEnding when the run ends before.
         """
         proxying = site.proxy
         first = proxying.tiers.index(least) if least in proxying.tiers else 0
@@ -136,7 +136,7 @@ class Budgets:
             self._known[site.name] = answer[0].decode(), bool(answer[1])
 
     def settle(self, reservation: Reservation, received: int | None) -> None:
-        """The request has come to its end; `received` bytes, None: it never left."""
+        """Corrects the cost at the end of a request: `received` bytes, or None if it never left."""
         if reservation.settled:
             return
         reservation.settled = True
@@ -146,7 +146,7 @@ class Budgets:
             self._tell(self._run("settle", reservation.site, *cost))
 
     def works(self, reservation: Reservation) -> None:
-        """The site answered by this tier."""
+        """Records that the site answered by this tier."""
         if reservation.escalated or reservation.probe:
             self._tell(self._remember(reservation.site, reservation.tier, probe=reservation.probe))
 
@@ -157,7 +157,7 @@ class Budgets:
         self._known[site.name] = works, False
 
     async def close(self) -> None:
-        """Tells what is left to be told."""
+        """Waits until the last costs are reported."""
         if self._telling:
             await asyncio.wait(self._telling, timeout=CLOSE_S)
         if self._redis:
@@ -176,7 +176,7 @@ class Budgets:
         task.add_done_callback(self._telling.discard)
 
     def give_up(self, error: HarvesterError | RedisError) -> None:
-        """Ends the run: Redis does not say what must be known."""
+        """Ends the run, because Redis does not answer."""
         if not is_ending(self._crawler):
             error = error if isinstance(error, HarvesterError) else unavailable(error)
             logger.error("%s", error)
@@ -188,23 +188,23 @@ class Budgets:
 
     async def _ask(self, script: lua.Script, key: str, arguments: tuple[str | float, ...]) -> Any:
         if self._redis is None or (self._redis.done() and self._redis.exception()):
-            # In a thread: it may have to start the private server.
+            # in a thread, because it may have to start the private server
             self._redis = asyncio.ensure_future(asyncio.to_thread(connect, self._config))
         return await lua.run(await self._redis, script, [key], *arguments)
 
 
 def _place(site: Site, tier: str) -> int:
-    """Of a tier among those of the site; the first's if it is none of them (any more)."""
+    """Returns the index of a tier among those of the site, 0 if the site has it no longer."""
     return site.proxy.tiers.index(Tier(tier)) if tier in site.proxy.tiers else 0
 
 
 def _again_s(site: Site) -> int:
-    """How long it is remembered that a cheaper tier was of no use."""
+    """Returns the seconds before a cheaper tier is tried again."""
     return max(1, int(site.proxy.cheaper_again_s))
 
 
 def _prices(site: Site, tier: Tier) -> tuple[float, float]:
-    """Usd a request and a byte; -1: it costs nothing and counts for nothing."""
+    """Returns USD per request and per byte; -1 for a tier that costs nothing and counts against no budget."""
     if tier is Tier.NONE:
         return -1, 0
     price = site.proxy.prices.of(tier)

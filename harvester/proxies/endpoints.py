@@ -1,4 +1,4 @@
-"""What to tell a proxy so that it does what a ProxySpec asks for: one encoder for each vendor. Pure."""
+"""Encodes a ProxySpec for a proxy: one encoder for each vendor. Pure."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from harvester.sites.proxy_spec import ProxySpec, Tier, Vendor
 
 @dataclass(frozen=True, slots=True)
 class ProxyAccount:
-    """An access to a vendor's gateway, or to one proxy of a list. Its repr shows no credentials."""
+    """An account at a vendor's gateway, or at one proxy of a list. Its repr shows no credentials."""
 
     address: str
-    """As `http://pr.oxylabs.io:7777`."""
+    """Address such as `http://pr.oxylabs.io:7777`."""
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
 
@@ -25,31 +25,31 @@ class ProxyAccount:
 
 @dataclass(frozen=True, slots=True)
 class ProxyEndpoint:
-    """A proxy, and how one is let in. Its repr shows no credentials: user names hold customer ids."""
+    """A proxy with its credentials. Its repr shows none, because user names hold customer ids."""
 
     address: str
     user: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with the request; the vendor takes them off."""
+    """Headers of the request, which the vendor removes."""
 
     @property
     def authorization(self) -> str:
-        """The value of Proxy-Authorization; empty when the proxy wants none."""
+        """The value of Proxy-Authorization; empty for a proxy without credentials."""
         if not self.user:
             return ""
         return "Basic " + b64encode(f"{self.user}:{self.password}".encode()).decode("ascii")
 
 
 def endpoint_of(spec: ProxySpec, account: ProxyAccount) -> ProxyEndpoint:
-    """The endpoint by which the vendor's account gives what the spec asks for. `spec.tier` is not none."""
+    """Returns the endpoint that fulfils the spec with the vendor's account. `spec.tier` is not Tier.NONE."""
     assert spec.tier is not Tier.NONE
     user, headers = _ENCODERS[spec.vendor](spec, account.user)
     return ProxyEndpoint(account.address, user, account.password, headers)
 
 
 def _brightdata(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
-    """`brd-customer-<id>-zone-<zone>-country-us-state-ny-city-newyork-zip-10001-session-<id>`"""
+    """Builds `brd-customer-<id>-zone-<zone>-country-us-state-ny-city-newyork-zip-10001-session-<id>`."""
     geo = spec.geo
     options = {"country": geo.country, "state": geo.state, "city": geo.city.replace("_", ""), "zip": geo.zip}
     options["ip" if spec.strict else "session"] = spec.session_id
@@ -57,7 +57,7 @@ def _brightdata(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
 
 
 def _oxylabs(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
-    """`customer-<user>-cc-US-st-us_new_york-city-new_york-sessid-<id>-sesstime-<minutes>`"""
+    """Builds `customer-<user>-cc-US-st-us_new_york-city-new_york-sessid-<id>-sesstime-<minutes>`."""
     geo = spec.geo
     options = {"cc": geo.country.upper(), "st": f"{geo.country}_{geo.state}" if geo.state else "", "city": geo.city}
     options["sessid_oneip" if spec.strict else "sessid"] = spec.session_id
@@ -66,11 +66,11 @@ def _oxylabs(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
 
 
 def _zyte(spec: ProxySpec, user: str) -> tuple[str, dict[str, str]]:
-    """The API key is the user, and the password is empty; the rest is in headers."""
+    """Returns the API key as the user, with an empty password, and the options as headers."""
     headers = {"Zyte-IPType": spec.tier.value}
     if spec.geo.country:
         headers["Zyte-Geolocation"] = spec.geo.country.upper()
-    if spec.session_id:  # which is a UUID there
+    if spec.session_id:  # Zyte wants a UUID
         digest = blake2s(spec.session_id.encode(), digest_size=16).digest()
         headers["Zyte-Session-ID"] = str(UUID(bytes=digest, version=4))
     return user, headers

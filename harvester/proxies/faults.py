@@ -1,7 +1,7 @@
-"""Whose fault is it: the proxy's, or the site's behind it? Told from an answer or an exception. Pure.
+"""Decides from a response or an exception whether the proxy or the site behind it failed. Pure.
 
-A vendor's error looks like the site's: a 403 or 502 is one or the other by a header. On https a proxy speaks for itself
-only while the tunnel is opened; what it says then arrives as an exception.
+A vendor's error looks like the site's: only a header shows whose 403 or 502 it is. With https a proxy answers for
+itself only while the tunnel is opened, and that answer arrives as an exception.
 """
 
 import re
@@ -11,28 +11,28 @@ from typing import NamedTuple
 
 
 class FaultKind(StrEnum):
-    """What follows from it."""
+    """The kind of a proxy's failure, and its consequence."""
 
     AUTH = "proxy_auth"
-    """User or password are refused, or the account is used up: this proxy is of no use until a person mends it."""
+    """User or password are refused, or the account is used up: the proxy is useless until a person repairs it."""
     CAPACITY = "proxy_capacity"
-    """It has no exit just now: the same again, later."""
+    """The proxy has no exit now: retry later."""
     POLICY = "proxy_policy"
-    """It will not go there: never the same again."""
+    """The proxy forbids the request: never retry it the same way."""
     UNREACHABLE = "proxy_unreachable"
-    """It is not there."""
+    """The proxy does not answer."""
     TARGET = "target"
-    """It says what is the matter with the site."""
+    """The proxy reports a failure of the site."""
 
 
 class ProxyFault(NamedTuple):
-    """A failure that the proxy told of."""
+    """A failure that the proxy reported."""
 
     kind: FaultKind
     said: str
-    """Its words, without credentials."""
+    """The proxy's message, without credentials."""
     outcome: str = "proxy"
-    """Name of the outcome (outcomes.Outcome); another than `proxy` when it tells of the site."""
+    """Name of the outcome (outcomes.Outcome); not `proxy` if the failure is the site's."""
 
     @property
     def reason(self) -> str:
@@ -43,7 +43,7 @@ _HEADERS = (
     "x-brd-err-code", "x-brd-err-msg", "x-brd-error", "x-luminati-error",
     "x-error-description", "zyte-error-type", "x-crawlera-error",
 )  # fmt: skip
-"""Of the vendors, beside Proxy-Status."""
+"""Error headers of the vendors, beside Proxy-Status."""
 
 _WORDS = {
     FaultKind.AUTH: r"auth|credential|password|wrong_customer|customer_not|zone_not_found|zone not found|account"
@@ -89,7 +89,7 @@ _BY_CODE = {
 }
 _TUNNEL = re.compile(r"CONNECT tunnel.*?'status': (\d{3})", re.DOTALL).search
 _UNREACHABLE = ("ClientProxyConnectionError", "CannotResolveHostError", "ConnectError")
-"""Of the download handlers, which connect to the proxy and to nothing else; the site is reached by the proxy."""
+"""Exceptions of the download handlers, which connect to the proxy only; the proxy connects to the site."""
 _NET_ERRORS = {
     "ERR_PROXY_CONNECTION_FAILED": FaultKind.UNREACHABLE,
     "ERR_TUNNEL_CONNECTION_FAILED": FaultKind.CAPACITY,
@@ -97,19 +97,20 @@ _NET_ERRORS = {
     "ERR_PROXY_AUTH_UNSUPPORTED": FaultKind.AUTH,
     "ERR_PROXY_CERTIFICATE_INVALID": FaultKind.POLICY,
 }
-"""Of Chromium, which says no more."""
+"""Error codes of Chromium, which gives no details."""
 _NET_ERROR = re.compile("|".join(_NET_ERRORS)).search
 _CREDENTIALS = re.compile(
     r"(?:brd-|lum-)?customer-[^\s:@,;'\"()]+|(?<=://)[^/@\s]+@|Basic [A-Za-z0-9+/=]{4,}", re.IGNORECASE
 ).sub
 MOST_SAID = 200
-"""Characters of a proxy's words that are kept."""
+"""Maximum number of characters of a proxy's message."""
 
 
 def proxy_fault(status: int, headers: Mapping[str, str], exception: BaseException | None = None) -> ProxyFault | None:
-    """What became of a request that went to a proxy; None when that carried the site's answer, or nobody can tell.
+    """Returns the failure of a request that went to a proxy. None if the proxy carried the site's response, or if
+    nothing shows who failed.
 
-    `status` and `headers` (names in lower case) are those of the answer; with an exception they are 0 and empty.
+    `status` and `headers` (names in lower case) are from the response; with an exception they are 0 and empty.
     """
     if exception is not None:
         return _of_exception(exception)
@@ -157,7 +158,8 @@ def _outcome_at_target(said: str) -> str:
 
 
 def _of_proxy_status(value: str) -> ProxyFault | None:
-    """RFC 9209: one member for each proxy on the way, that nearest the site first; parameters after semicolons."""
+    """Reads RFC 9209: a member for each proxy on the way, the nearest to the site first, with parameters after
+    semicolons."""
     for member in _split(value, ","):
         told = dict(_parameters(member))
         error = told.get("error", "").lower()
@@ -166,7 +168,7 @@ def _of_proxy_status(value: str) -> ProxyFault | None:
         kind, outcome = _PROXY_STATUS.get(error, (FaultKind.CAPACITY, "proxy"))
         details = told.get("details", "")
         if (code := _CLIENT_CODE(details)) and (kind := _BY_CODE[code[1].lower()]) is not FaultKind.TARGET:
-            outcome = "proxy"  # the vendor's own code knows better than the word next to it
+            outcome = "proxy"  # the vendor's own code is more exact than the word next to it
         if told.get("received-status") == "407":
             kind, outcome = FaultKind.AUTH, "proxy"
         return ProxyFault(kind, masked(f"{error} {details}".strip()), outcome)
@@ -180,7 +182,7 @@ def _parameters(member: str) -> Iterator[tuple[str, str]]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Parts of a structured field; separators in quotes do not count."""
+    """Splits a structured field at separators that are not in quotes."""
     return re.findall(rf'(?:"[^"]*"|[^{separator}"])+', text)
 
 
@@ -202,7 +204,7 @@ def _of_exception(error: BaseException) -> ProxyFault | None:
 
 
 def _of_tunnel(status: int, headers: Mapping[str, str], message: str) -> ProxyFault:
-    """Any refusal of a tunnel is the proxy's: the site is not spoken to yet."""
+    """Returns the fault for a refused tunnel. It is always the proxy's: the site was not reached yet."""
     said = f"HTTP {status} {masked(message)}".strip() + " on CONNECT"
     if told := _of_answer(status, headers):
         return told._replace(said=f"{said}: {told.said}"[:MOST_SAID])
@@ -219,5 +221,5 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def masked(text: str) -> str:
-    """On one line, short, and without user names: they hold customer ids."""
+    """Returns the text on one line, short, and without user names, because these hold customer ids."""
     return _CREDENTIALS("***", " ".join(text.split()))[:MOST_SAID]

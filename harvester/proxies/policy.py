@@ -1,4 +1,4 @@
-"""By which tier a request goes, what its outcome says of the proxy, and which way the next try takes.
+"""Chooses the tier of a request, and after a try the health of its proxy and the next route.
 
 Pure; it reads outcomes and never a status.
 """
@@ -11,66 +11,66 @@ from harvester.outcomes import Policy
 from harvester.proxies.faults import FaultKind
 
 MOST_ROTATED = 4
-"""Through how many other proxies of a tier a request is sent that the site refuses."""
+"""Maximum number of other proxies of a tier for a request that the site refuses."""
 
 
 class Attempt(NamedTuple):
-    """A try that went through a proxy and has come to its end."""
+    """A try through a proxy that has ended."""
 
     policy: Policy
-    """Of its outcome."""
+    """The policy of its outcome."""
     fault: FaultKind | None
-    """What the proxy itself told of."""
+    """The failure that the proxy itself reported."""
     answered: bool
     listed: bool
-    """Whether its proxy has one address of its own; a vendor's gateway has many."""
+    """True for a listed proxy with one address; False for a vendor's gateway with many."""
     other_lives: bool = False
-    """Whether another proxy of the tier lives."""
+    """True if another proxy of the tier is alive."""
     rotated: int = 0
-    """Through how many it was sent so far because the site refused it."""
+    """Number of proxies so far that the site refused for this request."""
     last_try: bool = False
-    """Whether the table of outcomes knows no further try."""
+    """True if the table of outcomes allows no further try."""
 
 
 class ProxyHealth(StrEnum):
-    """How a proxy stands after it."""
+    """The state of a proxy after a try."""
 
     GOOD = "good"
     BAD = "bad"
     REFUSED = "refused"
-    """It lets us in no more."""
+    """It refuses our credentials."""
     UNKNOWN = "unknown"
 
 
 class NextRoute(StrEnum):
-    """Which way the next try takes."""
+    """The route of the next try."""
 
     TABLE = "table"
-    """As the table of outcomes says."""
+    """The route that the table of outcomes names."""
     OTHER = "other"
-    """Through another proxy; the site knows nothing of this one."""
+    """Another proxy; the site was not reached by this one."""
     ROTATE = "rotate"
-    """Through another proxy; the site refused this one."""
+    """Another proxy; the site refused this one."""
     ESCALATE = "escalate"
-    """By a dearer tier, if there is one."""
+    """A more expensive tier, if there is one."""
     STOP = "stop"
-    """There is none: it would come to the same."""
+    """No route: another try would end equally."""
 
 
 class TierChoice(NamedTuple):
-    """By which tier a request goes."""
+    """The tier of a request."""
 
     tier: int
-    """Counted from the cheapest, which is 0."""
+    """Index of the tier; 0 is the cheapest."""
     probe: bool = False
-    """Whether it is cheaper than the one that is known to work."""
+    """True if the tier is cheaper than the one that is known to work."""
 
 
 def tier_for(works: int, least: int, passed: Sequence[bool], *, is_time: bool) -> TierChoice | None:
-    """The tier that works, or the least that the request needs; None: all that it may use are passed over.
+    """Returns the tier that works, or the least that the request needs. None if all allowed tiers are passed over.
 
-    In the place of one that is passed over comes the next dearer one, else the next cheaper one. `is_time`: one request
-    tries the tier below the one that works.
+    A tier that is passed over is replaced by the next more expensive one, else by the next cheaper one. With `is_time`
+    one request tries the tier below the one that works.
     """
     if is_time and least < works and not passed[works - 1]:
         return TierChoice(works - 1, probe=True)
@@ -80,12 +80,13 @@ def tier_for(works: int, least: int, passed: Sequence[bool], *, is_time: bool) -
 
 
 def is_news(works: int, answered: int, *, probe: bool) -> bool:
-    """Whether the tier by which a site answered is from now on the one that works: a cheaper one only as a probe."""
+    """Returns True if the tier that answered becomes the one that works. A cheaper one does so only after a probe."""
     return answered > works or (probe and answered < works)
 
 
 def health_of(tried: Attempt) -> ProxyHealth:
-    """A 404, like all that is no fault of the proxy, speaks for it: it carried the answer."""
+    """Returns the health of the proxy. A 404 is good, like any response without a fault of the proxy: it carried the
+    response."""
     if tried.fault is FaultKind.AUTH:
         return ProxyHealth.REFUSED
     if tried.fault is FaultKind.UNREACHABLE or (tried.listed and is_held_against(tried)):
@@ -94,12 +95,13 @@ def health_of(tried: Attempt) -> ProxyHealth:
 
 
 def is_held_against(tried: Attempt) -> bool:
-    """Whether the address by which it left is of no use now."""
+    """Returns True if the address of the proxy is of no use now."""
     return tried.policy.proxy and tried.fault is not FaultKind.TARGET
 
 
 def route_after(tried: Attempt) -> NextRoute:
-    """The next try. Only outcomes whose policy says `escalate` lead to other addresses because of the site's answer."""
+    """Returns the next route. Only outcomes with `escalate` in their policy change the address for the site's
+    response."""
     fault, elsewhere = tried.fault, tried.listed and tried.other_lives
     if fault is FaultKind.AUTH:
         return NextRoute.OTHER

@@ -19,10 +19,10 @@ JITTER = 0.1
 
 
 class Adaptive(msgspec.Struct, frozen=True):
-    """Visits an item from `least` to `most` times a day, by the share of its last visits with a find; times
-    `multiplier`.
+    """Visits an item from `least` to `most` times a day: the more visits found something lately, the more often.
 
-    A visit counts once, however much it found. So an active item rises in as many visits as a silent one sinks.
+    `multiplier` multiplies the result. A visit counts once, however much it found. So an active item rises in as many
+    visits as a silent one sinks.
     """
 
     least: float = 0.07

@@ -85,7 +85,7 @@ class Budget(msgspec.Struct, frozen=True):
         return Demand(rate_of(looks), cost_of(looks), self.worth, only_changes(looks))
 
     def under(self, found: Threshold) -> Self:
-        """Returns the policy with the threshold of its items."""
+        """Returns the policy with the given threshold."""
         return replace(self, theta=found.theta, longest_s=ceil(found.longest_s))
 
     def __str__(self) -> str:

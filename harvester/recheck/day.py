@@ -28,7 +28,7 @@ class Planned(NamedTuple):
 
 
 def coming_looks(items: Iterable[DayItem], now: float, a_day: float = inf) -> Iterator[Planned]:
-    """Yields the coming visits of one site's items in their order, without an end; `a_day` is the site's pace.
+    """Yields the coming visits to a site's items in their order, without an end; `a_day` is the site's pace.
 
     It assumes that each visit happens when it is due, and that rates do not change.
     """

@@ -12,7 +12,7 @@ _HOURS = 24 * 8
 
 
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The hints in a feed and in the headers of its response."""
+    """The hints in a feed and in the headers of the response."""
 
     interval_s: int = 0
     """The longest of RSS's `ttl`, `max-age`, and the product of `sy:updatePeriod` and `sy:updateFrequency`."""
@@ -23,7 +23,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def not_before(hints: Hints, now: datetime) -> datetime | None:
-    """Returns the time before which no visit is wanted; None without a useful hint. `now` is in UTC."""
+    """Returns the earliest time for a visit; None without a useful hint. `now` is in UTC."""
     at = now + timedelta(seconds=min(hints.interval_s, MOST_S))
     wanted = at if hints.interval_s > 0 else None
     if not _is_skipped(hints, at):

@@ -34,7 +34,7 @@ def rate_of(looks: Sequence[Look]) -> float:
 
 
 def cost_of(looks: Sequence[Look]) -> float:
-    """Returns the expected requests of the next visit: the mean of the last ones and of one whole request."""
+    """Returns the expected requests for the next visit: the mean over the last ones and one whole request."""
     costs = [look.cost for look in looks if not look.failed]
     return (1 + sum(costs)) / (1 + len(costs))
 

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 MARKED = 200
 """Number of entries in a mark."""
 MOST_STUCK = 10
-"""Pages in a row without a new entry, after which a list leads nowhere. Also how often a visit goes back a page, at
-most."""
+"""Maximum number of pages in a row without a new entry; then the list leads nowhere. Also how often a visit goes back a
+page, at most."""
 MOST_CURSORS = 20
-"""Number of a visit's last cursors. A list must not lead to any of them again."""
+"""Number of a visit's last cursors. A list that leads to one of them again leads nowhere."""
 
 MAX_PINNED = 3
 """Entries at the top of a list that may be pinned without a sign."""
@@ -32,7 +32,7 @@ TICK = timedelta(milliseconds=1)
 """Resolution of the times that MongoDB stores."""
 
 Pages = Literal["cursor", "page", "offset"]
-"""The way to the next page: a cursor from the page, the number of the page, or the number of its last entry."""
+"""The way to the next page: a cursor from the page, the page number, or the number of the page's last entry."""
 Position = str | int | None
 """The position that a page is requested with: a cursor, an address, the number of a page or an entry. None: the first
 page."""
@@ -181,8 +181,7 @@ def mark_after(look: VisitProgress) -> Mark:
 
 
 def may_have_missed(mark: Mark, entries: Sequence[ListEntry]) -> bool:
-    """Returns True if entries may have come and gone between two visits of a list with a single page of its last
-    entries.
+    """Returns True if entries may have come and gone between two visits of a list with a single page of recent entries.
 
     They may have if the page shows nothing that the mark knows, apart from pinned entries.
     """
