@@ -1,1 +1,1 @@
-"""How a request goes out: which handler speaks for it, and how names are looked up."""
+"""The downloads: the choice of the handler for a request, and the look-up of host names."""

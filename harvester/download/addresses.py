@@ -1,4 +1,4 @@
-"""Which addresses can be asked at all, and which of them may be: none that leads into a private network."""
+"""Decides which addresses can be requested, and which may be: an address in a private network may not."""
 
 import ipaddress
 import re
@@ -13,13 +13,14 @@ from harvester.config import Config
 from harvester.hosts import ascii_host
 
 MOST_NAME, MOST_LABEL = 253, 63
-"""Characters of a host name, and of what stands between its dots (RFC 1035)."""
+"""Maximum characters of a host name, and of a part between its dots (RFC 1035)."""
 MOST_SHOWN = 80
 
 
 class Refused(IgnoreRequest):
-    """A request that must not be sent, by robots.txt, a purge, or where it leads. One that a project's own middleware
-    ignores is another matter: nobody is to blame for it.
+    """Raised for a request that must not be sent: robots.txt, a purge or its address forbids it.
+
+    A request that a project's own middleware ignores is different: nothing counts as its cause.
     """
 
 
@@ -34,17 +35,17 @@ _LOCAL: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
     *map(ipaddress.IPv6Network, ("fec0::/10", "64:ff9b:1::/48")),
     *map(ipaddress.IPv4Network, ("192.0.0.0/24", "192.88.99.0/24")),
 )
-"""Site-local addresses, those of NAT64 within a network (RFC 8215), of protocols and of relays of 6to4 (RFC 6890,
-7526), which Python before 3.12.4 calls global."""
+"""Networks that Python before 3.12.4 calls global: site-local addresses, NAT64 within a network (RFC 8215), protocols,
+and relays for 6to4 (RFC 6890, 7526)."""
 
 
 def host_of(url: str) -> str:
-    """Host and port of a request's address, as logs and stats may show them: no user, no password, no endless name."""
+    """Returns host and port of an address for logs and stats: without user and password, and limited in length."""
     return urlsplit(url).netloc.rpartition("@")[2][:MOST_NAME]
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address."""
+    """Returns scheme, host and port of an address."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
 
@@ -73,7 +74,7 @@ def fault_of(netloc: str) -> str | None:
 
 
 def unusable(url: str) -> str | None:
-    """Why `url` is nothing that can be asked over http or https, or None when it can be."""
+    """Returns the reason why `url` cannot be requested over http or https, None if it can."""
     if _has_odd_character(url):
         return "the address holds white space, a backslash or a control character"
     try:
@@ -86,16 +87,16 @@ def unusable(url: str) -> str | None:
 
 
 def refuse_private(url: str, config: Config) -> str | None:
-    """Why `url` must not be asked, or None when it may be.
+    """Returns the reason why `url` must not be requested, None if it may be.
 
-    Refused are what is unusable, and (unless the settings permit it) this machine and private networks, as far as the
-    name tells. Where a public name leads is seen when a connection is made: see `permitted`.
+    It refuses unusable addresses, and (unless the settings permit it) this machine and private networks, as far as the
+    name shows. The target of a public name is checked when a connection is made: see `permitted`.
     """
     if fault := unusable(url):
         return fault
     parts = urlsplit(url)
     host = parts.hostname or ""
-    # Full-width digits, ideographic full stops and escapes cannot hide an address.
+    # ascii_host: full-width digits, ideographic full stops and escapes cannot hide an address
     host = (host if ":" in host else ascii_host(host)).rstrip(".")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if not host:
@@ -104,14 +105,14 @@ def refuse_private(url: str, config: Config) -> str | None:
 
 
 def is_of_others(url: str, config: Config) -> bool:
-    """Whether a usable address leads beyond this machine and private networks, as far as the name tells."""
+    """Returns True if a usable address leads beyond this machine and private networks, as far as the name shows."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
     return not _is_private(host) and not _is_named(host, parts.port, config)
 
 
 def permitted(host: str, port: int, addresses: Sequence[str], config: Config) -> list[str]:
-    """The addresses of a host to which a connection may be made. Raises Refused when none may be asked."""
+    """Returns the addresses of a host that may be connected to. Raises Refused if all are forbidden."""
     if _is_own(host.rstrip(".").lower(), port, config):
         return list(addresses)
     public = [address for address in addresses if not _is_private(address)]
@@ -126,12 +127,12 @@ def _refusal(host: str, address: str) -> str:
 
 
 def _is_own(host: str, port: int, config: Config) -> bool:
-    """Whether the settings say that a host may be in a private network."""
+    """Returns True if the settings permit the host to be in a private network."""
     return config.allow_private_hosts or _is_named(host, port, config)
 
 
 def _is_named(host: str, port: int | None, config: Config) -> bool:
-    """Whether HARVESTER_PRIVATE_HOSTS names it."""
+    """Returns True if HARVESTER_PRIVATE_HOSTS names the host."""
     shown = f"[{host}]" if ":" in host else host
     return not {shown, f"{shown}:{port}"}.isdisjoint(_named(config.private_hosts))
 
@@ -153,7 +154,7 @@ def _is_private(host: str) -> bool:
 
 
 def _literal(host: str) -> _Address | None:
-    """The IP address that `host` is, also in the short, octal and hexadecimal forms that resolvers accept."""
+    """Returns the IP address that `host` is, also in the short, octal and hexadecimal forms that resolvers accept."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -165,7 +166,7 @@ def _literal(host: str) -> _Address | None:
 
 
 def _embedded(address: _Address) -> list[ipaddress.IPv4Address]:
-    """IPv4 addresses that an IPv6 address leads to."""
+    """Returns the IPv4 addresses that an IPv6 address leads to."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]

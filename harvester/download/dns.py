@@ -1,4 +1,4 @@
-"""Looks up the names of hosts: once for all who ask, remembered for a while, in front of the system's own resolver."""
+"""Looks up host names with the system's resolver: once for all waiting requests, and with a cache."""
 
 import asyncio
 import contextlib
@@ -18,56 +18,59 @@ from scrapy.statscollectors import StatsCollector
 from harvester.components import get_component
 
 KNOWN_S = 60.0
-"""How long the addresses of a name are good for. The system does not tell the time that the name's owner set."""
+"""Seconds that the addresses of a name are cached. The system does not show the time that the name's owner set."""
 ABSENT_S = 30.0
-"""How long a name that does not exist is not looked up again."""
+"""Seconds before a name that does not exist is looked up again."""
 FAILED_S = 1.0
-"""The same after a look-up that failed, which says nothing of the name."""
+"""Seconds before the next look-up after a failed one, which proves nothing about the name."""
 LONGEST_S = 20.0
-"""A look-up that takes longer has failed. What it was queued for does not count."""
+"""Seconds of a look-up, without its time in the queue. A longer one has failed."""
 MOST_NAMES = 10_000
-"""Names remembered; the oldest goes."""
+"""Maximum number of cached names; the oldest is dropped."""
 AT_ONCE = 16
-"""Look-ups at the same time, but for those that are slow."""
+"""Maximum number of concurrent look-ups, apart from slow ones."""
 SLOW_S = 1.0
-"""A look-up that takes longer is slow, and others need not wait for it."""
+"""Seconds above which a look-up is slow, and others need not wait for it."""
 MOST_SLOW = 128
-"""Slow look-ups at the same time; each holds a thread until the system gives up. Of more, others wait for the end."""
+"""Maximum number of concurrent slow look-ups. Each holds a thread until the system gives up, so further slow ones keep
+their place."""
 _ABSENT = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 Address = tuple[socket.AddressFamily, str]
 LookUp = Callable[[str, socket.AddressFamily], list[Address]]
-"""Of a name and the kind of addresses wanted. Blocks. Raises OSError."""
+"""Looks up a name for the wanted kind of addresses. Blocks. Raises OSError."""
 _Key = tuple[str, socket.AddressFamily]
 
 
 def ask_system(host: str, family: socket.AddressFamily) -> list[Address]:
-    """What the system says, which reads its hosts file and asks its name servers."""
+    """Asks the system, which reads its hosts file and its name servers."""
     try:
         found = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     except ValueError:
         raise socket.gaierror(socket.EAI_NONAME, "this cannot be a name") from None
     except socket.gaierror:
-        os.close(os.open(os.devnull, os.O_RDONLY))  # with too many files open the system knows no name, and says so
+        os.close(
+            os.open(os.devnull, os.O_RDONLY)
+        )  # raises OSError with too many open files, when the system claims that a name does not exist
         raise
     return [(family, str(address[0])) for family, _, _, _, address in found]
 
 
 class _Known(NamedTuple):
-    """What a look-up came to."""
+    """The result of a look-up."""
 
     addresses: list[Address]
     error: OSError | None
     until: float
-    """On the monotonic clock."""
+    """Monotonic time."""
 
 
 _Hear = Callable[[list[Address], Exception | None], _Known]
 
 
 class CachingResolver(AbstractResolver):
-    """aiohttp's resolver of a crawl."""
+    """The resolver that aiohttp uses in a crawl."""
 
     def __init__(self, stats: StatsCollector, look_up: LookUp | None = None) -> None:
         self._stats = stats
@@ -76,24 +79,24 @@ class CachingResolver(AbstractResolver):
         self._awaited: dict[_Key, asyncio.Task[_Known]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._slow: set[_Key] = set()
-        """Look-ups that gave their place to others. Some are awaited by nobody any more."""
+        """Look-ups that released their place to others. No request may wait for them any more."""
 
     @classmethod
     def of(cls, crawler: Crawler) -> "CachingResolver":
-        """The one of a crawl."""
+        """Returns the crawl's resolver."""
         return get_component(crawler, cls, lambda: cls(crawler.stats))
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of a name. Raises OSError."""
+        """Returns the addresses of a name. Raises OSError."""
         key = (host, family)
         known = self._known.get(key)
         if known is None or known.until < monotonic():
             task = self._awaited.get(key)
             if task is None:
                 task = self._awaited[key] = asyncio.create_task(self._learn(key))
-            known = await asyncio.shield(task)  # who gives up does not take it from the others
+            known = await asyncio.shield(task)  # a cancelled request must not cancel the look-up for others
         if known.error:
             raise type(known.error)(*known.error.args)
         return [
@@ -124,7 +127,7 @@ class CachingResolver(AbstractResolver):
             del self._awaited[key]
 
     def _hear(self, key: _Key, addresses: list[Address], error: Exception | None) -> _Known:
-        """A look-up has come to its end, in time or not."""
+        """Handles the end of a look-up, in time or late."""
         if key in self._slow:
             self._slow.remove(key)
         else:
@@ -145,7 +148,7 @@ class CachingResolver(AbstractResolver):
 
 
 async def knows(host: str, seconds: float) -> bool:
-    """Whether the system has an address for the name, asked anew."""
+    """Returns True if the system has an address for the name. Bypasses the cache."""
     asked = _in_thread(partial(ask_system, host, socket.AF_UNSPEC), lambda found, _: _Known(found, None, 0.0))
     done, _ = await asyncio.wait([asked], timeout=seconds)
     return bool(done and asked.result().addresses)
@@ -157,14 +160,14 @@ def _failed(error: OSError) -> _Known:
 
 
 def _in_thread(look_up: Callable[[], list[Address]], hear: _Hear) -> "asyncio.Future[_Known]":
-    """What is made of its result. The thread does not hold up the end of the process, as those of a pool do."""
+    """Runs a look-up in a thread of its own, which does not delay the end of the process as a pool's threads do."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[_Known] = loop.create_future()
 
     def run() -> None:
         try:
             answer, error = look_up(), None
-        except Exception as failure:  # noqa: BLE001  told to those who asked
+        except Exception as failure:  # noqa: BLE001  the waiting requests get it
             answer, error = [], failure
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(tell, answer, error)

@@ -1,4 +1,4 @@
-"""Scrapy's one download handler for http and https: it lets the right one speak for each request."""
+"""Scrapy's only download handler for http and https: it chooses the real handler of each request."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -25,7 +25,7 @@ HANDLERS = {
 
 
 class DispatchingHandler:
-    """Starts each handler with the first request for it, and tells faults of this machine from those of sites."""
+    """Starts each handler with its first request, and separates faults of this machine from those that sites cause."""
 
     lazy = True
 
@@ -46,7 +46,7 @@ class DispatchingHandler:
 
     async def download_request(self, request: Request) -> Response:
         await reader_of(self._crawler).wait_for_room()
-        async with self._places:  # here no timeout runs yet
+        async with self._places:  # no timeout runs while a request waits here
             left_at = self._here.asks(request)
             try:
                 response = await self._speak(request)
@@ -55,7 +55,7 @@ class DispatchingHandler:
             except Exception as error:
                 fault = await self._here.failed(request, error, left_at)
                 if fault is not None:
-                    error.local_fault = fault  # type: ignore[attr-defined]  # see LocalFault.behind
+                    error.local_fault = fault  # type: ignore[attr-defined]  see LocalFault.behind
                 raise
         self._here.answered(request, response)
         return response

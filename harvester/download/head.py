@@ -1,13 +1,13 @@
-"""The head of an HTTP/1 answer, put into the form that aiohttp's strict parser takes, when a browser would read it too.
+"""Repairs the head of an HTTP/1 response for aiohttp's strict parser, as far as a browser would read it.
 
 Servers write what RFC 9112 forbids: status lines without a reason, `ICY 200 OK`, lines that end in LF alone, folded
-lines, lines without a colon, two equal lengths, control characters. Chromium reads all of these.
+lines, lines without a colon, two equal lengths, control characters. Chromium reads all these.
 """
 
 import re
 
 MOST_HEAD = 256 * 1024
-"""Bytes of a head; Chromium takes as many."""
+"""Maximum bytes of a head, the same as in Chromium."""
 
 _is_plain = re.compile(
     rb"HTTP/1\.[01] [1-9]\d\d(?: [ -~]*)?\r\n(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\n-\x1f\x7f]*\r\n)*\r\n"
@@ -24,7 +24,10 @@ _is_length = re.compile(rb"content-length:[ \t]*\d{1,18}[ \t]*\r|transfer-encodi
 
 
 def end_of_head(data: bytes | bytearray, searched: int = 0) -> int | None:
-    """Where the body begins. None: not yet. 0: it does not begin like a head. `searched`: bytes looked at before."""
+    """Returns the index of the body. None if the head is incomplete, 0 if the data is not a head.
+
+    `searched` is the number of bytes that an earlier call has searched.
+    """
     if len(data) >= 9 and not _beginning(data):
         return 0
     found = _end(data, max(0, searched - 2))
@@ -32,13 +35,13 @@ def end_of_head(data: bytes | bytearray, searched: int = 0) -> int | None:
 
 
 def status_of(head: bytes) -> int:
-    """The status that a head tells; 0 when it tells none."""
+    """Returns the status in a head; 0 without one."""
     found = _status_line(head)
     return int(found[3]) if found else 0
 
 
 def normalized(head: bytes) -> bytes:
-    """The head as RFC 9112 wants it. What no browser reads comes back as it is."""
+    """Returns the head in the form of RFC 9112. A head that no browser reads is returned unchanged."""
     if _is_plain(head) and len(lengths := _lengths(head)) < 2 and all(map(_is_length, lengths)):
         return head
     status = _status_line(head)
@@ -51,7 +54,7 @@ def normalized(head: bytes) -> bytes:
 
 
 def _fields(text: bytes) -> list[tuple[bytes, bytes]]:
-    """Names and values. Lines without a name are left out, folded ones are joined."""
+    """Returns names and values. Drops lines without a name, and joins folded lines."""
     fields: list[tuple[bytes, bytes]] = []
     for line in text.split(b"\n"):
         if line[:1] in (b" ", b"\t"):
@@ -67,15 +70,15 @@ def _fields(text: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _with_one_length(fields: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """With one Content-Length of those that agree; without any where the body is chunked, or none is a number.
+    """Keeps one Content-Length if all agree. Keeps none for a chunked body, or without a number.
 
-    The transfer coding `identity` is none any more (RFC 7230, appendix A.2).
+    The transfer coding `identity` is dropped, because it no longer exists (RFC 7230, appendix A.2).
     """
     fields = [field for field in fields if (field[0].lower(), field[1].lower()) != (b"transfer-encoding", b"identity")]
     others = [field for field in fields if field[0].lower() != b"content-length"]
     told = {part.strip() for name, value in fields if name.lower() == b"content-length" for part in value.split(b",")}
     lengths = {int(part) for part in told if part.isdigit() and len(part) < 20}
     if len(lengths) > 1:
-        return fields  # where the body ends cannot be known
+        return fields  # the end of the body cannot be known
     chunked = any(name.lower() == b"transfer-encoding" and value for name, value in fields)
     return others if chunked or not lengths else [*others, (b"Content-Length", b"%d" % lengths.pop())]

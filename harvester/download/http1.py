@@ -1,4 +1,5 @@
-"""The download handler of nearly all requests: Scrapy's on aiohttp, which looks up names and reads heads as we do."""
+"""The download handler for nearly all requests: Scrapy's handler on aiohttp, with our resolver and our reading of
+heads."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,17 +26,17 @@ from harvester.download.head import MOST_HEAD, end_of_head, normalized, status_o
 from harvester.stores.descriptors import SMALL, allowed
 
 MOST_HEADERS = 10_000
-"""Lines of a head; its size is bounded too."""
+"""Maximum number of lines of a head; its size has a limit too."""
 
 MOST_INTERIM = 20
-"""Answers 1xx before the answer; each costs as much as one."""
+"""Maximum number of 1xx responses before the response; each costs as much as a response."""
 
 _to_proxy: ContextVar[bool] = ContextVar("_to_proxy")
-"""Whether the request that is being sent goes through a proxy: then it is the proxy that is looked up."""
+"""True if the current request goes through a proxy, so that the proxy's name is looked up."""
 
 
 class Http1DownloadHandler(AiohttpDownloadHandler):
-    """Speaks HTTP/1.1, through a proxy when the request names one. Connects to no private address unless permitted."""
+    """Speaks HTTP/1.1, through a proxy if the request has one. Connects to no private address unless permitted."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -43,18 +44,18 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
         connector = self._session.connector
         assert isinstance(connector, TCPConnector)
         connector._resolver = CachingResolver.of(crawler)  # Scrapy's handler takes no resolver
-        connector._force_close = allowed() < SMALL  # connections that wait for another request hold files
-        connector._use_dns_cache = False  # aiohttp's, of ten seconds, that knows of no failures
+        connector._force_close = allowed() < SMALL  # an idle connection holds a file
+        connector._use_dns_cache = False  # aiohttp's cache lasts ten seconds and has no failures
         connector._factory = partial(LenientResponseHandler, loop=connector._loop)  # type: ignore[assignment]
         self._session._max_line_size = self._session._max_field_size = MOST_HEAD
         self._session._max_headers = MOST_HEADERS
         self._session._build_url = _as_given  # type: ignore[method-assign, assignment]
         self._resolve = connector._resolve_host
-        connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  # literal addresses, too
+        connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  also checks literal addresses
 
     @staticmethod
     def _extract_headers(response: ClientResponse) -> Headers:
-        """As they came: aiohttp's texts of them cannot be made bytes again when one is not UTF-8."""
+        """Returns the raw headers, because aiohttp's strings cannot be turned back into bytes that are not UTF-8."""
         return Headers(response.raw_headers)
 
     @staticmethod
@@ -73,21 +74,22 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
     async def _resolve_permitted(
         self, host: str, port: int, traces: Sequence[Trace] | None = None
     ) -> list[ResolveResult]:
-        """What aiohttp connects to: exactly these addresses, so that a name cannot change its mind in between."""
+        """Returns the permitted addresses. aiohttp connects to exactly these, so that a name cannot change in
+        between."""
         found = await self._resolve(host, port, traces=traces)
         if _to_proxy.get():
-            return found  # the user's own
+            return found  # the user's own proxy
         good = permitted(host, port, [each["host"] for each in found], self._config)
         return [each for each in found if each["host"] in good]
 
 
 def _as_given(url: str | URL) -> URL:
-    """Keeps escapes like %2F and %27, which aiohttp would decode: what is signed with them would break."""
+    """Keeps escapes such as %2F and %27. aiohttp would decode them, and break a signature over the address."""
     return URL(str(url), encoded=True)
 
 
 def sendable(headers: Headers) -> Headers:
-    """Headers that a library which wants texts can send: bytes that are not UTF-8 are read as latin-1."""
+    """Returns headers for a library that wants strings: bytes that are not UTF-8 are read as latin-1."""
     try:
         headers.to_tuple_list()
     except UnicodeDecodeError:
@@ -96,10 +98,10 @@ def sendable(headers: Headers) -> Headers:
 
 
 class LenientResponseHandler(ResponseHandler):
-    """aiohttp's side of a connection; it shows the parser heads in the form that it takes."""
+    """aiohttp's side of a connection. It repairs heads before the parser reads them."""
 
     _head: bytearray | None = None
-    """What has come of a head; None while a body comes."""
+    """The bytes of a head so far; None while a body arrives."""
     _interim = 0
 
     def set_response_params(self, **params: Any) -> None:
@@ -122,7 +124,7 @@ class LenientResponseHandler(ResponseHandler):
             self._head = None
             if end:
                 head = normalized(head)
-                if 100 <= status_of(head) < 200 and status_of(head) != 101:  # the head of the answer follows
+                if 100 <= status_of(head) < 200 and status_of(head) != 101:  # the head of the response follows
                     self._interim += 1
                     if self._interim > MOST_INTERIM:
                         self._refuse(BadHttpMessage(f"more than {MOST_INTERIM} interim answers"))
@@ -130,14 +132,15 @@ class LenientResponseHandler(ResponseHandler):
                     super().data_received(head)
                     self._head = bytearray()
                     continue
-                if self._skip_payload:  # of HEAD: some servers send a body all the same, of which more may come later
+                if self._skip_payload:  # HEAD: some servers send a body nevertheless, even late
                     self.force_close()
                     data = b""
-            data = head + data  # without an end aiohttp says what is wrong with it
+            data = head + data  # without an end aiohttp reports the fault
         super().data_received(data)
 
     def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """Told to whoever reads the body, too: aiohttp lets him wait when it finds the fault after the head."""
+        """Raises the exception in the reader of the body too, which aiohttp leaves waiting after a fault behind the
+        head."""
         payload = self._payload
         if isinstance(exc, HttpProcessingError) and payload is not None and not payload.is_eof():
             self._payload = None
@@ -145,7 +148,7 @@ class LenientResponseHandler(ResponseHandler):
         super().set_exception(exc, *cause)
 
     def _refuse(self, error: HttpProcessingError) -> None:
-        """Of a head that has no end, or heads that have none."""
+        """Ends the connection for a head without an end, or too many interim heads."""
         if self.transport is not None:
             self.transport.close()
         self.set_exception(error)

@@ -1,7 +1,7 @@
-"""The download handler of sites whose entry says `[<site>.http] http2 = true`: Scrapy's on httpx2.
+"""The download handler for sites with `[<site>.http] http2 = true` in their entry: Scrapy's handler on httpx2.
 
-It was chosen over Scrapy's own HTTP/2 handler, which takes no proxies, gives up when a server turns out to speak
-HTTP/1.1 only, and has failures of its own; this one fails with the same exceptions as the handler of all others.
+Scrapy's own HTTP/2 handler takes no proxies, fails with a server that speaks only HTTP/1.1, and has failures of its
+own. This handler fails with the same exceptions as the handler for all other sites.
 """
 
 import logging
@@ -21,11 +21,11 @@ from harvester.download.addresses import permitted
 from harvester.download.dns import CachingResolver
 
 for _name in ("httpx2", "httpcore2", "hpack"):
-    logging.getLogger(_name).setLevel(logging.WARNING)  # below it, every request with its headers
+    logging.getLogger(_name).setLevel(logging.WARNING)  # at INFO they log every request with its headers
 
 
 class Http2DownloadHandler(HttpxDownloadHandler):
-    """Speaks HTTP/2 with servers that do, over TLS; else HTTP/1.1. Reads HTTPX_HTTP2_ENABLED."""
+    """Speaks HTTP/2 over TLS with servers that support it, else HTTP/1.1. Reads HTTPX_HTTP2_ENABLED."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._backend = PermittedBackend(CachingResolver.of(crawler), load_config())
@@ -40,7 +40,7 @@ class Http2DownloadHandler(HttpxDownloadHandler):
 
     @staticmethod
     def _extract_headers(response: Any) -> Headers:
-        """As they came: httpx2's texts of them are other bytes again when one is not UTF-8."""
+        """Returns the raw headers, because httpx2's strings lose bytes that are not UTF-8."""
         return Headers(response.headers.raw)
 
     @staticmethod
@@ -49,11 +49,11 @@ class Http2DownloadHandler(HttpxDownloadHandler):
 
 
 class _ExactClient(httpx2.AsyncClient):
-    """Asks for the address as it was given; httpx2 would resolve dots and escape some characters anew."""
+    """Requests the address unchanged; httpx2 would resolve dots and escape some characters again."""
 
     @classmethod
     def of(cls, client: httpx2.AsyncClient) -> "_ExactClient":
-        client.__class__ = cls  # Scrapy's handler makes it
+        client.__class__ = cls  # Scrapy's handler creates the client
         assert isinstance(client, cls)
         return client
 
@@ -65,7 +65,7 @@ class _ExactClient(httpx2.AsyncClient):
 
 
 class PermittedBackend(AsyncNetworkBackend):
-    """Looks names up as all other requests do, and connects to no private address unless permitted."""
+    """Looks up names with the crawl's resolver, and connects to no private address unless permitted."""
 
     def __init__(self, resolver: CachingResolver, config: Config) -> None:
         self._resolver = resolver
@@ -97,7 +97,7 @@ class PermittedBackend(AsyncNetworkBackend):
 
 
 class _HeadersOfBytes(Headers):
-    """httpx2 takes bytes as they are, and of texts only ASCII."""
+    """Returns raw bytes, because httpx2 sends bytes unchanged, and only ASCII strings."""
 
     def to_tuple_list(self) -> list[tuple[Any, Any]]:
         return [(name, value) for name, values in self.items() for value in values]

@@ -1,7 +1,7 @@
-"""Is it the site, or is it us? Tells faults of this machine from those of sites, and pauses the crawl while it has one.
+"""Separates faults of this machine from faults of sites, and pauses the crawl while the machine is degraded.
 
-Some errors of the system can have no other cause: no file, memory or port is left. Where connections fail, hosts that
-have answered before are looked at: when of several unrelated ones none can be reached either, it is us.
+Some errors of the system have no other cause: no file, memory or port is left. When connections fail, hosts that have
+answered before are tried. If several unrelated ones cannot be reached either, this machine is degraded.
 """
 
 import asyncio
@@ -31,26 +31,26 @@ from harvester.stores.descriptors import allowed
 logger = logging.getLogger(__name__)
 
 UNRELATED = 3
-"""Hosts of as many registered domains fail before it is us; fewer can tell nothing."""
+"""Number of registered domains whose hosts must fail before this machine counts as degraded; fewer prove nothing."""
 FIRST_PAUSE_S = 1.0
-"""Doubled for each further one, until the machine was well for WELL_S."""
+"""Seconds of the first pause; doubled for each further one, until the machine was healthy for WELL_S."""
 MOST_PAUSE_S = 60.0
 WELL_S = 30.0
 TRUST_S = 0.25
-"""How long what was found out about the network counts, so that many failures lead to few looks at others."""
+"""Seconds that a test of the network counts, so that many failures cause few tests."""
 RECENT_S = 60.0
-"""How long a host that never answered is known to have failed."""
+"""Seconds that the failure of a host without any response counts."""
 REACH_S = 2.0
-"""A host that takes longer to accept a connection is not reached."""
+"""Seconds that a host has to accept a connection in a test."""
 MOST_PEERS = 64
 MOST_DOUBTS = 3
-"""Local tries of a request in a run that nobody ever answered; then its own outcome counts."""
+"""Local tries of a request in a run without any response; then its own outcome counts."""
 FREE_FILES = 8
-"""Files that can be opened again when the machine is well."""
+"""Number of files that a healthy machine must be able to open."""
 SICK = "this machine"
-"""What the crawl waits for."""
+"""Name of the outage that the crawl waits for."""
 _ONE_WAY = ("no-network", "not-allowed", "no-ports")
-"""Rules of faults that may be about the way to one host only."""
+"""Rules of faults that may concern the route to a single host only."""
 _ADVICE = {
     "too-many-files": "raise `ulimit -n` ({files} now) or lower CONCURRENT_REQUESTS",
     "no-memory": "give it memory, or lower CONCURRENT_REQUESTS",
@@ -61,16 +61,16 @@ _ADVICE = {
 _NETWORK_ADVICE = "look at its network, name servers and firewall"
 
 domains = TLDExtract(suffix_list_urls=(), include_psl_private_domains=True, cache_dir=None)
-"""Tells the registered domain of a host by the list that came with the package: no other is fetched."""
+"""Finds the registered domain of a host in the list of the package, and never fetches a list."""
 
 
 class _Peer:
-    """A host that was asked, and how that went. Times are monotonic; 0: never."""
+    """The last contact with a host. Times are monotonic; 0 for never."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
         self.address = ""
-        """From where it answered."""
+        """The address that it answered from."""
         self.answered_at = self.failed_at = 0.0
 
 
@@ -80,33 +80,33 @@ class _Fault(NamedTuple):
 
 
 class LocalHealth:
-    """What one crawler knows of its machine."""
+    """The state of this machine for one crawler."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._factor = crawler.settings.getfloat("HARVESTER_BACKOFF_FACTOR", 1.0)
         self._peers: dict[str, _Peer] = {}
-        """By registered domain; the one that was asked last is the last."""
+        """Peers by registered domain; the latest request's peer is the last."""
         self._answered_at = self._began_at = 0.0
         self._ended_at = -WELL_S
         self._pause_s = FIRST_PAUSE_S
         self._looking = asyncio.Lock()
         self._found = {True: (True, -TRUST_S), False: (True, -TRUST_S)}
-        """Whether names can be looked up (True), and connections made; and when that was found out."""
+        """The last test's result and time, for look-ups (True) and for connections (False)."""
         self._recovering: asyncio.Task[None] | None = None
         self.until = 0.0
-        """When the machine is looked at again, in seconds of the epoch."""
+        """Time of the next test, in epoch seconds."""
         self.reason = ""
-        """What it lacks."""
+        """The fault."""
 
     @property
     def is_sick(self) -> bool:
         return self._recovering is not None
 
     def asks(self, request: Request) -> float:
-        """To be called before a request leaves. Returns when it does (monotonic, in seconds).
+        """Must be called before a request leaves. Returns the time of that (monotonic, in seconds).
 
-        Raises LocalFault while the machine is not well.
+        Raises LocalFault while the machine is degraded.
         """
         if self.is_sick:
             raise LocalFault(self.reason)
@@ -120,9 +120,10 @@ class LocalHealth:
             peer.address = str(response.ip_address)
 
     async def failed(self, request: Request, error: Exception, left_at: float) -> LocalFault | None:
-        """The fault of this machine for which the request failed; None when it was none, or nobody can tell.
+        """Returns the fault of this machine that failed the request. None if there was no such fault, or nothing proves
+        it.
 
-        A request that left before the machine was well again failed for the machine, also if it is heard of later.
+        A request that left before the machine recovered failed for this machine, even if it fails later.
         """
         verdict = classify_exception(error)
         peer = self._peer(request)
@@ -139,7 +140,7 @@ class LocalHealth:
         known, silent = self._known(peer), self._silent(peer)
         if 1 + len(known) + len(silent) < UNRELATED:
             return None
-        if not known and not waits_out_faults(self._crawler):  # it would wait for hosts that may not be there at all
+        if not known and not waits_out_faults(self._crawler):  # else it would wait for hosts that may not exist
             return None
         is_reached = await self._reaches(verdict.outcome, known)
         if self._was_sick(left_at):
@@ -162,7 +163,7 @@ class LocalHealth:
         return self.is_sick or left_at < self._ended_at
 
     def _counts(self) -> bool:
-        """Whether others are well, so that a request which is not must come to an end some day."""
+        """Returns True if other requests succeed, so that a failing one must end some day."""
         return not self._answered_at or self._answered_at > self._began_at
 
     def _begin(self, fault: _Fault, reason: str, counts: bool) -> LocalFault:
@@ -188,13 +189,14 @@ class LocalHealth:
                     logger.info("This machine is tried again; the crawl goes on")
                     break
         except RunEnding:
-            pass  # those who wait learn of it by themselves
+            pass  # the waiting requests notice the end of the run themselves
         finally:
             self._recovering, self._ended_at = None, time.monotonic()
             outage.let_go(self._crawler, SICK)
 
     async def _is_well(self, fault: _Fault) -> bool:
-        """Where nothing but a request can tell, one is let go."""
+        """Returns True if the machine is healthy. If only a request can show it, returns True, and one request is the
+        test."""
         if fault.rule == "too-many-files":
             return _files_are_free()
         if fault.rule == "alone":
@@ -205,7 +207,7 @@ class LocalHealth:
     # Others -----------------------------------------------------------------------------------------------
 
     def _peer(self, request: Request) -> _Peer:
-        """The host that the request is sent to: that of its proxy, if it has one."""
+        """Returns the host that the request is sent to: the proxy's, if it has one."""
         proxy = request.meta.get("proxy")
         parts = urlparse_cached(Request(add_http_if_no_scheme(proxy)) if proxy else request)
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
@@ -220,21 +222,22 @@ class LocalHealth:
         return peer
 
     def _known(self, but: _Peer | None) -> list[_Peer]:
-        """Others that answered, the last first. That this machine answers itself says nothing of its network."""
+        """Returns other hosts that answered, the latest first. A host on this machine proves nothing about its
+        network."""
         others = [peer for peer in self._peers.values() if peer is not but and peer.answered_at]
         if but is None or not _is_loopback(but.host):
             others = [peer for peer in others if but is None or not _is_loopback(peer.address or peer.host)]
         return sorted(others, key=lambda peer: -peer.answered_at)[:UNRELATED]
 
     def _silent(self, but: _Peer) -> list[_Peer]:
-        """Others that failed lately, and never answered."""
+        """Returns other hosts that failed lately and never answered."""
         since = time.monotonic() - RECENT_S
         return [
             each for each in self._peers.values() if each is not but and not each.answered_at and each.failed_at > since
         ]
 
     async def _reaches(self, outcome: Outcome, peers: list[_Peer]) -> bool:
-        """Whether names can be looked up (for the outcome dns) or connections made: tried with hosts that answered."""
+        """Returns True if a known host can be reached: by a look-up for the outcome dns, else by a connection."""
         by_name = outcome is Outcome.DNS
         async with self._looking:
             found, at = self._found[by_name]
@@ -253,18 +256,18 @@ class LocalHealth:
 
 
 def waits_out_faults(crawler: Crawler) -> bool:
-    """Returns whether the crawler's spider waits for unreachable hosts. Harvester's spiders do, Scrapy's do not."""
+    """Returns True if the crawler's spider waits for unreachable hosts. Harvester's spiders do, Scrapy's do not."""
     return bool(getattr(crawler.spider, "WAITS_OUT_FAULTS", False))
 
 
 def here_of(crawler: Crawler) -> LocalHealth:
-    """What the crawler knows of its machine."""
+    """Returns the crawler's LocalHealth."""
     return get_component(crawler, LocalHealth, lambda: LocalHealth(crawler))
 
 
 @lru_cache(maxsize=10_000)
 def domain_of(host: str) -> str:
-    """Who is behind a host: its registered domain, or its address."""
+    """Returns the owner of a host: its registered domain, or its address."""
     if _literal(host) is not None:
         return host
     found = domains(host)
@@ -284,7 +287,7 @@ def _is_loopback(host: str) -> bool:
 
 
 async def _connects(peer: _Peer) -> bool:
-    """Only to the address that answered: another may lead to where nothing is to be asked."""
+    """Connects only to the address that answered, because another one may not be permitted."""
     try:
         async with asyncio.timeout(REACH_S):
             _, writer = await asyncio.open_connection(peer.address or peer.host, peer.port)

@@ -1,4 +1,4 @@
-"""Hosts that cannot be reached: a run says so within seconds, and ends when none of its hosts has ever answered."""
+"""Reports unreachable hosts within seconds, and ends a run when none has ever answered."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from harvester.shutdown import end, stop
 logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""How often the stats are looked at."""
+"""Seconds between two checks of the stats."""
 _ERRORS = "harvester/errors/"
 _SAID = "harvester/said/"
 
@@ -27,7 +27,7 @@ _SAID = "harvester/said/"
 class Reachability:
     """Watches whether the hosts of a run answer.
 
-    A run that waits for more work, as a worker of a service does, is told of, and goes on.
+    A run that waits for more work, as a worker of a service does, is reported and continues.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -41,7 +41,7 @@ class Reachability:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """For Scrapy."""
+        """Connects the extension to the crawler's signals."""
         extension = cls(crawler, load_config())
         crawler.signals.connect(extension.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(extension.response_received, signal=signals.response_received)
@@ -49,17 +49,17 @@ class Reachability:
         return extension
 
     def spider_opened(self) -> None:
-        """Begins to watch."""
+        """Starts to watch."""
         self._answered_at = time.monotonic()
         self._watching = asyncio.ensure_future(self._watch())
 
     def response_received(self, response: Response, request: Request, spider: Spider) -> None:
-        """Notes that a host answers, whatever it says."""
+        """Records that a host answers, with any response."""
         self._answered_at = time.monotonic()
         self._answered.update((host_of(response.url), host_of(request.url)))
 
     async def spider_closed(self) -> None:
-        """Ends the watch."""
+        """Stops watching."""
         await stop(self._watching)
 
     async def _watch(self) -> None:
@@ -82,7 +82,7 @@ class Reachability:
                 return
 
     def _silent_hosts(self) -> dict[str, str]:
-        """The hosts that have failed and never answered, with what was said of the last try."""
+        """Returns the hosts that failed and never answered, with the message of the last try."""
         found = {}
         for name in list(self._crawler.stats.get_stats()):
             if name.startswith(_ERRORS):
@@ -95,7 +95,8 @@ class Reachability:
         return bool(silent) and 0 <= self._bound_s() <= time.monotonic() - self._answered_at
 
     def _bound_s(self) -> float:
-        """How long nothing may answer; below 0: for ever. A host that has answered may have asked to be left alone."""
+        """Returns the seconds without any response that end a run; below 0 for no limit. After a response the limit is
+        longer, because a host may have asked for a pause."""
         if self._waits_for_work:
             return -1
         return self._config.parked_seconds if self._answered else self._config.unreachable_seconds

@@ -1,4 +1,4 @@
-"""Where a crawl reads what may cost much: see harvester.bounded."""
+"""The crawl's reader for content that may be expensive to read: see harvester.bounded."""
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -8,7 +8,7 @@ from harvester.components import get_component
 
 
 def reader_of(crawler: Crawler) -> BoundedReader:
-    """Returns the reader of the crawl. Its processes start when they are needed, and end with the crawl."""
+    """Returns the crawl's reader. Its processes start when they are needed, and end with the crawl."""
 
     def make() -> BoundedReader:
         reader = BoundedReader()

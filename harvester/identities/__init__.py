@@ -1,1 +1,1 @@
-"""Who asks a site: identities of cookies, headers and logins, their health, and how they are had and kept."""
+"""The identities that requests use: cookies, headers and logins, with their health and their saved sessions."""

@@ -16,8 +16,7 @@ LOCAL = ".local"
 
 
 class Jar:
-    """The cookies of one session. It uses no list of public suffixes, because cookies go to the site's own hosts
-    only."""
+    """The cookies of a session. It uses no list of public suffixes, because cookies go to the site's own hosts only."""
 
     def __init__(self, cookies: list[dict[str, Any]] | None = None) -> None:
         self._jar = CookieJar(DefaultCookiePolicy())

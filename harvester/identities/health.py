@@ -14,7 +14,7 @@ REST_S = 60.0
 """Seconds of the first rest; doubled for each further one until the identity is well again, at most MOST_REST_S."""
 MOST_REST_S = 3600.0
 WELL = 0.9
-"""Health from which on earlier rests are forgotten."""
+"""Health above which earlier rests are forgotten."""
 
 
 class IdentityHealth:

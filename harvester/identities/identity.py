@@ -31,7 +31,7 @@ MOST_REFUSED = 4
 """Maximum requests in a row that the site refuses in several new sessions; then an identity that signs in ends. More
 than 1, because the page may be the cause."""
 MIN_BARRED = 3
-"""Failed logins in a row from which on all requests get the failure, not only the one that tried."""
+"""Failed logins in a row, until all requests get the failure, and not only the one that tried."""
 SAVE_S = 1.0
 """Seconds between two saves of changed cookies and of the current chain. When a chain ends or changes, the cookies of a
 serial site are saved at once."""
@@ -76,7 +76,7 @@ class Identity:
         """Generation of the session that the site no longer knows."""
         self._check_at = 0.0
         self._wait_until = 0.0
-        """Epoch seconds before which there will be no session, if there is none now."""
+        """Epoch seconds. Without a session, no login is tried earlier."""
         self._barred: Verdict | None = None
         """The reason if the site refuses the login page."""
         self._unsaved_since = 0.0
@@ -161,8 +161,8 @@ class Identity:
             self._turns.release()
 
     def tell_others(self) -> None:
-        """Saves a serial site's cookie jar with its owner. During a request it does nothing, because the end of that
-        saves them."""
+        """Saves a serial site's cookie jar with its owner. Does nothing during a request, because the end of the
+        request saves them."""
         if not self._table.serial or not self._unsaved_since or self.in_use:
             return
         if self._turns.acquire():  # else another process does the rest
@@ -202,9 +202,7 @@ class Identity:
         """Returns True if no other chain has the cookie jar of a serial site."""
         self.look()
         state = self._state
-        unbound = (
-            not state.chain or abs(now - state.chain_at) >= self._table.chain_idle_s
-        )  # abs: a wrong clock may have set it in the future
+        unbound = not state.chain or abs(now - state.chain_at) >= self._table.chain_idle_s  # abs: for wrong clocks
         return state.chain == chain or (unbound and not begun)
 
     # The session -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Keys and tokens from a person: there is no login, and requests carry them."""
+"""Keys and tokens that a person was given: requests carry them, and nothing signs in."""
 
 from harvester.identities.cookies import Jar
 from harvester.identities.credentials import Credentials

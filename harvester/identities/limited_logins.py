@@ -26,7 +26,7 @@ MOST_ASKED_S = 86_400.0
 
 
 class NotNow(Exception):
-    """Raised by `session`: there is no session now, and there may be one later."""
+    """Raised by `session` without a session now, if there may be one later."""
 
     def __init__(self, until: float, said: str, verdict: Verdict | None = None) -> None:
         super().__init__(said)
@@ -135,9 +135,7 @@ class LimitedLogins:
         policy = policy_of(self._site, found.outcome)
         if policy.error and policy.retries:
             return None
-        outcome = (
-            found.outcome if policy.error else Outcome.LAYOUT_CHANGED
-        )  # a missing login page is not a missing record
+        outcome = found.outcome if policy.error else Outcome.LAYOUT_CHANGED  # not a missing record
         return Verdict(outcome, f"the site lets nobody in: {said}", rule=found.rule)
 
     def _undo(self, state: IdentityState) -> None:

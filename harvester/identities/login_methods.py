@@ -39,7 +39,7 @@ class LoginFailed(Exception):
 
 
 class LoginMethod(Protocol):
-    """The login of one site, for one identity."""
+    """The login for one identity at one site."""
 
     async def sign_in(self, old: Session | None) -> Session:
         """Returns a new session; `old` is the one before, which may help. Raises LoginRefused and LoginFailed."""

@@ -42,7 +42,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Logins:
-    """The logins of one crawl."""
+    """The logins during a crawl."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler

@@ -1,4 +1,4 @@
-"""The identities of one site: a request gets the healthiest free one; a chain of requests stays with its own."""
+"""The identities at one site: a request gets the healthiest free one; a chain of requests stays with its own."""
 
 import asyncio
 import random
@@ -98,7 +98,7 @@ class IdentityPool:
         self._pause = pause
         self._chain_idle_s = chain_idle_s
         self._chains: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        """Chain -> its last identity and the time of that; the oldest first."""
+        """Chain -> its last identity, and the time when it was used; the oldest first."""
         self._waiting: deque[_Waiter] = deque()
 
     async def take(self, wanted: IdentityRequest) -> Checkout:
@@ -160,7 +160,7 @@ class IdentityPool:
         waiter = _Waiter(wanted)
         self._waiting.append(waiter)
         if self._is_bound(wanted):
-            self._serve(bound_only=True)  # its own jar may be free, whoever waits before it
+            self._serve(bound_only=True)  # its own jar may be free, although others wait before it
         try:
             while True:
                 is_first = bool(self._waiting) and self._waiting[0] is waiter

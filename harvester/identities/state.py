@@ -35,7 +35,7 @@ class Session:
         self.headers = headers
         self.refresh_token = refresh_token
         self.renew_at = renew_at
-        """Epoch seconds from which on it is replaced; 0 if only a refusal ends it."""
+        """Epoch seconds of the planned replacement; 0 if only a refusal ends the session."""
         self.generation = generation or secrets.token_hex(6)
         """A random name that distinguishes the session from the next one."""
         self.origin = origin

@@ -36,7 +36,7 @@ class Proxy(NamedTuple):
 
 
 def proxies_of(config: Config, vendor: Vendor, tier: Tier) -> tuple[Proxy, ...]:
-    """Returns the proxies for a tier. Raises UsageError that names the variable or the line when there are none."""
+    """Returns the proxies for a tier. Raises UsageError that names the variable or the line if it finds none."""
     if vendor is Vendor.LIST:
         return _listed(config.proxies_file, tier)
     if vendor is Vendor.ZYTE:
@@ -91,9 +91,7 @@ def _listed(path: Path | None, tier: Tier) -> tuple[Proxy, ...]:
 def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
     """Reads the lines of a list. Raises UsageError that names a line that is invalid."""
     try:
-        lines = path.read_text(
-            encoding="utf-8-sig"
-        ).splitlines()  # utf-8-sig: editors on Windows write a byte order mark
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows write a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"HARVESTER_PROXIES_FILE: {path} cannot be read: {error}.") from None
     names: dict[ProxyAccount, str] = {}
@@ -110,7 +108,7 @@ def read_list(path: Path) -> list[tuple[Tier, Proxy]]:
 
 
 def _read(words: list[str], place: str) -> tuple[Tier, Proxy]:
-    """Parses the words of a line. No message shows a word of it, because any word may hold the password."""
+    """Parses the words of a line. No message shows them, because any word may hold the password."""
     address, of_tier, country = (*words, *("", "")[: max(0, 3 - len(words))])[:3]
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")

@@ -1,8 +1,8 @@
 """The tier that a site answers, and the budget for its proxies: shared by all workers at a Redis, changed in one step.
 
-A worker chooses the tier of a request by what it knows, and chooses again when Redis knows more. The expected cost is
-reserved before a request leaves, and corrected at its end. So requests that are under way cannot spend more than the
-budget. The reservations of a worker that dies stay spent.
+A worker chooses the tier of a request from its own knowledge, and chooses again when Redis knows more. The expected
+cost is reserved before a request leaves, and corrected at its end. So requests that are under way cannot spend more
+than the budget. The reservations of a worker that dies stay spent.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Spent:
     seconds: float
     """Seconds until the next day."""
     is_final: bool
-    """True if no request under way holds a part of the budget. Such a request may return a part of it."""
+    """True if no request under way holds a part of the budget. Such a request may return some."""
 
 
 class BudgetSpent(RequestFailed):
@@ -194,7 +194,7 @@ class Budgets:
 
 
 def _place(site: Site, tier: str) -> int:
-    """Returns the index of a tier among those of the site, 0 if the site has it no longer."""
+    """Returns the index of a tier in the site's entry, 0 if the entry has it no longer."""
     return site.proxy.tiers.index(Tier(tier)) if tier in site.proxy.tiers else 0
 
 

@@ -1,4 +1,4 @@
-"""Chooses the tier of a request, and after a try the health of its proxy and the next route.
+"""Chooses the tier for a request, and after a try the health of the proxy and the next route.
 
 Pure; it reads outcomes and never a status.
 """
@@ -18,7 +18,7 @@ class Attempt(NamedTuple):
     """A try through a proxy that has ended."""
 
     policy: Policy
-    """The policy of its outcome."""
+    """The policy for the outcome."""
     fault: FaultKind | None
     """The failure that the proxy itself reported."""
     answered: bool

@@ -1,4 +1,4 @@
-"""The proxies of one tier for one site: the ones that are alive, and the next one. Uses scrapy-rotating-proxies.
+"""The proxies for one tier at one site: the ones that are alive, and the next one. Uses scrapy-rotating-proxies.
 
 Its middlewares are not used. They judge a proxy by the status, so that a 404 kills it. They make the proxy's host the
 download slot, which breaks the politeness towards the site. They retry at once, past the frontier.

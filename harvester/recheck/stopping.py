@@ -23,7 +23,7 @@ MOST_STUCK = 10
 """Maximum number of pages in a row without a new entry; then the list leads nowhere. Also how often a visit goes back a
 page, at most."""
 MOST_CURSORS = 20
-"""Number of a visit's last cursors. A list that leads to one of them again leads nowhere."""
+"""Number of a visit's last cursors. A list that returns to such a cursor leads nowhere."""
 
 MAX_PINNED = 3
 """Entries at the top of a list that may be pinned without a sign."""
