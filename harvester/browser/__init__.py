@@ -1,1 +1,1 @@
-"""Pages that only a browser can show: Chromium, driven by scrapy-playwright."""
+"""Pages that need a browser: Chromium, driven by scrapy-playwright."""

@@ -1,4 +1,4 @@
-"""One Chromium with its driver, and the pages in it, by scrapy-playwright's download handler."""
+"""One Chromium with its driver and its pages, on scrapy-playwright's download handler."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,7 @@ from harvester.sites.browser import RenderOptions
 logger = logging.getLogger(__name__)
 
 PAGES_A_CONTEXT = 100
-"""Pages after which a context's place is taken by a new one."""
+"""Maximum number of pages of a context before a new one replaces it."""
 CONTEXT_AGE_S = 900.0
 MOST_CONTEXTS = 16
 """Kept open at the same time; the one idle for longest is closed."""
@@ -106,7 +106,7 @@ class Browser:
     # Its life ---------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises BrowserLost when Chromium does not start."""
+        """Starts driver and Chromium. Raises BrowserLost when Chromium does not start."""
         try:
             async with asyncio.timeout(START_S):
                 if self._relay:
@@ -131,12 +131,12 @@ class Browser:
         return self._lost.is_set() or bool(self._known and self._driver.pid is None)
 
     async def answers(self) -> None:
-        """Returns when it answers."""
+        """Returns when the browser answers."""
         with suppress(Error):
             await self._cdp.send("Browser.getVersion")
 
     def processes(self) -> list[psutil.Process]:
-        """Driver, Chromium, and all that it started. Reads /proc: to be called from a thread."""
+        """Returns the processes of driver and Chromium. Reads /proc, so it must be called from a thread."""
         if not self._known and (pid := self._driver.pid) is not None:
             with suppress(psutil.Error):
                 self._known.append(psutil.Process(pid))
@@ -150,13 +150,13 @@ class Browser:
         return list(found)
 
     async def kill(self) -> None:
-        """At once. Pages that are under way are lost."""
+        """Kills the browser at once. Pages that are under way are lost."""
         _kill(await asyncio.to_thread(self.processes))
         self._lost.set()
         self._driver.cut()
 
     async def end(self) -> None:
-        """When the last page is through: in good order, or else by force. A second call waits for the first."""
+        """Ends the browser after its last page: in good order, or else by force. A second call waits for the first."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._end())
         await asyncio.shield(self._closing)
@@ -175,7 +175,7 @@ class Browser:
                     await self._save_last(unsaved[-1])
                     unsaved.pop()
                 await self._handler.close()
-        except Exception as error:  # noqa: BLE001  whatever it fails with, nothing of it is left
+        except Exception as error:  # noqa: BLE001  after any failure, `finally` kills the rest
             logger.debug("A browser does not end in good order: %r", error)
             for context in unsaved:
                 logger.warning("What the browser made of a session lately is not kept: %s", context.name)
@@ -191,7 +191,7 @@ class Browser:
     # Pages ------------------------------------------------------------------------------------------------
 
     async def render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
-        """The page as it is after the steps.
+        """Returns the page after its steps.
 
         Raises BrowserLost, NavigationError, IgnoreRequest, and the exceptions of Scrapy's downloads.
         """
@@ -220,7 +220,7 @@ class Browser:
             raise run.broken or error from None
         except Error as error:
             if run.broken:
-                raise run.broken from None  # a cause would be judged, too
+                raise run.broken from None  # a cause would be judged too
             if self._relay and "net::ERR_SOCKS" in str(error) and (fault := self._relay.fault_of(run.at)):
                 raise fault.with_traceback(None) from None
             raise await self._what_happened(error) from error
@@ -246,10 +246,10 @@ class Browser:
         if "crashed" in str(error):
             return NavigationError(CRASHED)
         if is_gone(error):
-            with suppress(TimeoutError):  # the news of the browser's end may come after that of its pages
+            with suppress(TimeoutError):  # the browser's end may be reported after the end of its pages
                 async with asyncio.timeout(2.0):
                     await self._lost.wait()
-            # Without such news too: Playwright raises a listener's error out of any call.
+            # Without a report too: Playwright raises a listener's error out of any call.
             return BrowserLost("the browser ended under the page")
         return error
 
@@ -258,12 +258,12 @@ class Browser:
     async def _context_for(self, request: Request, site: Site, rendering: RenderOptions) -> BrowserContext:
         options = self._options(request, rendering)
         cookie = (request.headers.get("Cookie") or b"").decode("latin-1")
-        # The cookies of an identity that a browser signed in are the context's from then on.
+        # After a login by a browser, the context owns the identity's cookies.
         identity = request.meta.get(STORAGE_STATE) or cookie
         told = json.dumps([site.name, options, rendering.session, identity], sort_keys=True)
         key = hashlib.sha256(told.encode()).hexdigest()[:16]
         if (worn := self._contexts.get(key)) is not None and worn.is_worn():
-            await self._save(worn)  # the next one begins with it
+            await self._save(worn)  # the next context starts with it
             self._retire(worn)
         is_alone = SIGN_IN in request.meta or FLOW in request.meta
         context = None if is_alone else self._contexts.get(key)
@@ -274,20 +274,20 @@ class Browser:
             name = f"{site.name}-{key}-{next(self._numbers)}"
             context = BrowserContext(name, kept, options)
             if is_alone:
-                self._retiring.add(context)  # nobody else gets it
+                self._retiring.add(context)  # no other page gets it
             else:
                 self._contexts[key] = context
         return context
 
     def _options(self, request: Request, rendering: RenderOptions) -> dict[str, Any]:
-        """Of Playwright's `new_context`. The User-Agent is the device's, and names us."""
+        """Returns the options for Playwright's `new_context`. The User-Agent is the device's, and names us."""
         device = dict(self._driver.playwright.devices[DEVICES[rendering.device]])
         device.pop("default_browser_type", None)
         options = device | {
             "user_agent": f"{device['user_agent']} {self._user_agent}",
             "locale": rendering.locale,
             "accept_downloads": downloads_of(request) > 0,
-            "service_workers": "block",  # what they fetch, no route sees
+            "service_workers": "block",  # no route sees their requests
         }
         if rendering.time_zone:
             options["timezone_id"] = rendering.time_zone
@@ -296,12 +296,13 @@ class Browser:
         return options
 
     def _kept(self, request: Request, rendering: RenderOptions) -> SavedSession | None:
-        """Where the context's session is kept, if it is. An identity has one of its own, or none but its cookies."""
+        """Returns the file of the context's session, None without one. An identity has its own file, or only
+        cookies."""
         if SIGN_IN in request.meta:
             return None
         keep = get_component(
             self._crawler, BrowserLink
-        ).keep  # no identities: what meta says of one is of an earlier run
+        ).keep  # None without identities: meta may name one from an earlier run
         if keep and (identity := request.meta.get(STORAGE_STATE)):
             path, generation = identity
             return SavedSession(Path(path), partial(keep, path, generation))
@@ -310,12 +311,12 @@ class Browser:
         return None
 
     def _retire(self, context: BrowserContext) -> None:
-        """It gets no more pages."""
+        """Excludes the context from further pages."""
         self._contexts = {key: each for key, each in self._contexts.items() if each is not context}
         self._retiring.add(context)
 
     async def _tidy(self) -> None:
-        """Closes contexts that are of no more use."""
+        """Closes unused contexts."""
         if self.is_lost:
             return
         idle = [each for each in self._retiring if not each.at_once]
@@ -323,7 +324,7 @@ class Browser:
             quiet = [each for each in self._contexts.values() if not each.at_once]
             idle += sorted(quiet, key=lambda each: each.used)[: len(self._contexts) - MOST_CONTEXTS]
         for each in idle:
-            self._retire(each)  # all of them, before the first wait in which another page could take one
+            self._retire(each)  # all first: a page could take one during the first wait
         for each in idle:
             await self._close_context(each)
             self._retiring.discard(each)
@@ -338,12 +339,12 @@ class Browser:
                 await wrapper.context.close()
 
     async def save(self) -> None:
-        """Keeps the sessions that are kept, for another browser to begin with."""
+        """Saves the sessions that have a file, so that another browser can start with them."""
         for context in [each for each in self._contexts.values() if each.kept]:
             await self._save(context)
 
     async def _save_last(self, context: BrowserContext) -> None:
-        """As nobody does it later."""
+        """Saves a context for the last time, with retries."""
         for _ in range(PATIENCE):
             if await self._save(context):
                 return
@@ -351,7 +352,7 @@ class Browser:
         logger.warning("What the browser made of a session lately is not kept: %s", context.name)
 
     async def _save(self, context: BrowserContext) -> bool:
-        """False: another process is at the file, so not now."""
+        """Saves a context's session. Returns False while another process uses the file."""
         wrapper = self._handler.context_wrappers.get(context.name)
         if wrapper is None or context.kept is None:
             return True
@@ -363,23 +364,24 @@ class Browser:
         except Timeout:
             return False
         except (Error, TimeoutError):
-            return True  # it is gone; what was saved before stays
+            return True  # the context is gone; the earlier save remains
         except StorageError as error:
-            logger.error("%s", error)  # noqa: TRY400  the page is there nevertheless
+            logger.error("%s", error)  # noqa: TRY400  the page is still valid
             return True
         if not newest:
-            self._retire(context)  # the next page begins with what another has kept
+            self._retire(context)  # the next page starts with the newer session
         return True
 
 
 def _kill(processes: list[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.Error):
-            process.kill()  # of those that have ended, none is hit: psutil knows when each began
+            process.kill()  # psutil compares start times, so a reused id is safe
 
 
 def _with_cookies(state: State | None, header: str, url: str) -> State:
-    """A storage_state in which the cookies of a header have their values, and those that it lacks are added."""
+    """Returns the storage_state with the cookies of a header: their values replace known ones, and missing ones are
+    added."""
     host = urlsplit(url).hostname or ""
     state = state or {"cookies": [], "origins": []}
     pairs = [pair.strip().partition("=") for pair in header.split(";")]
@@ -397,7 +399,7 @@ def _with_cookies(state: State | None, header: str, url: str) -> State:
 
 
 def _proxy(address: str, authorization: bytes | None) -> dict[str, str]:
-    """As Playwright wants it: the credentials apart."""
+    """Returns the proxy in Playwright's form, with separate credentials."""
     parts = urlsplit(address)
     told = {"server": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"}
     if authorization:

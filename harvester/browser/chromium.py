@@ -1,4 +1,4 @@
-"""Where Chromium is, and how it is started."""
+"""Finds Chromium, and sets its launch options."""
 
 import os
 import shutil
@@ -11,12 +11,12 @@ from harvester.config import Config
 from harvester.exceptions import UsageError
 
 HEADLESS = ("/usr/lib/chromium/chromium-headless-shell", "chrome-headless-shell")
-"""Chromium without windows: the same pages for far less processor time and memory. Debian's is named by its path: on
-PATH there is a script, and a signal that ends it leaves the browser."""
+"""Chromium without windows: the same pages for far less processor time and memory. Debian's is named by its path,
+because on PATH it has a script: a signal would end the script and leave the browser."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-"""Other binaries, looked for on PATH."""
+"""Other binaries, searched on PATH."""
 HEADED = "HARVESTER_HEADED"
-"""A setting of a crawl: whether its browser has windows, for a person to watch. Default False."""
+"""A setting of a crawl: True gives its browser windows, for a person to watch. Default False."""
 _ARGUMENTS = ("--disable-dev-shm-usage", "--disable-gpu", "--mute-audio", "--no-first-run")
 _FETCHED_HEADLESS = (
     "chromium_headless_shell-*/chrome-*/chrome-headless-shell",
@@ -26,9 +26,9 @@ _FETCHED = ("chromium-*/chrome-*/chrome", "chromium-*/chrome-*/chrome.exe", "chr
 
 
 def installed(config: Config, *, headed: bool = False) -> Iterator[str]:
-    """Binaries of Chromium that are here, the best first: as configured, of the system, fetched by Playwright.
+    """Yields the binaries of Chromium, the best first: the configured one, the system's, those fetched by Playwright.
 
-    `headed`: only those that have windows.
+    With `headed`, only binaries that have windows.
     """
     if config.chromium:
         yield from filter(None, [shutil.which(config.chromium)])
@@ -44,7 +44,7 @@ def installed(config: Config, *, headed: bool = False) -> Iterator[str]:
 
 
 def find_chromium(config: Config, *, headed: bool = False) -> str:
-    """The binary to start. Raises UsageError that says what to install."""
+    """Returns the binary to start. Raises UsageError that names what to install."""
     if find_spec("playwright") is None or find_spec("scrapy_playwright") is None:
         raise UsageError("Rendering pages needs the extra `browser`: uv pip install 'harvester[browser]'.")
     if path := next(installed(config, headed=headed), None):
@@ -60,7 +60,8 @@ def find_chromium(config: Config, *, headed: bool = False) -> str:
 
 
 def launch_options(binary: str, *, headed: bool = False) -> dict[str, Any]:
-    """Of Playwright's `launch`. Its own handlers of signals would end pages that are under way."""
+    """Returns the options for Playwright's `launch`. Its signal handlers are off, because they would end pages under
+    way."""
     arguments = [*_ARGUMENTS]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--no-sandbox")  # Chromium refuses to start as root otherwise

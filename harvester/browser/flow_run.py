@@ -1,6 +1,7 @@
-"""Does the steps of a recorded flow, as Chrome's Recorder replays them, and collects what stands beside the recording.
+"""Runs the steps of a recorded flow as Chrome's Recorder replays them, and collects what its settings file names.
 
-A flow has a browser context for itself, so that each row begins as its recording did, and with the windows it opens.
+A flow has a browser context of its own, so that each row starts as the recording did. The context includes the windows
+that the flow opens.
 """
 
 import asyncio
@@ -53,19 +54,19 @@ from harvester.sites.recording import (
 )
 
 POLL_S = 0.1
-"""How often it is looked whether something is there."""
+"""Seconds between two checks whether an element is there."""
 LOOK_S = 0.25
-"""How often it is looked whether the time of a step is up."""
+"""Seconds between two checks whether the time of a step is over."""
 KEY_S = 0.1
-"""After each key, as the Recorder waits there."""
+"""Seconds after each key, as in the Recorder."""
 EVIDENCE_S = 5.0
-"""What the picture of a page may take on which a step failed."""
+"""Seconds for the picture of a page after a failed step."""
 MOST_FIELD, MOST_FOUND = 100_000, 10_000
-"""Characters of a field, and how many are read of one with `all`."""
+"""Maximum characters of a field, and number of values of a field with `all`."""
 MOST_TYPED = 100
-"""Characters of a value that are typed one by one; a longer one is put in at once."""
+"""Maximum characters of a value that is typed; a longer one is inserted at once."""
 MOST_NAME = 100
-"""Bytes that are kept of the name of a download, those at its end: file systems take 255."""
+"""Bytes at the end of a download's name that are saved: file systems take 255."""
 NO_PAGE = "no page followed"
 _COMPARED = {">=": operator.ge, "==": operator.eq, "<=": operator.le}
 _BUTTONS: dict[str, Any] = {"primary": "left", "auxiliary": "middle", "secondary": "right"}
@@ -92,49 +93,49 @@ _SCROLL = "(element, [x, y]) => { element.scrollLeft = x; element.scrollTop = y 
 
 
 class File(Struct, frozen=True):
-    """What a flow leaves in a file."""
+    """A file that a flow produces."""
 
     name: str
     content: bytes
 
 
 class Flown(Struct):
-    """What a flow came to."""
+    """The result of a flow."""
 
     fields: dict[str, Any] = {}
     files: list[File] = []
     steps: list[tuple[str, float]] = []
-    """What was done, in words, and the seconds that it took."""
+    """The steps in words, with their seconds."""
     at: int = 0
-    """Number of the step to which it came; 0: all were done."""
+    """Number of the step that it reached; 0 if all were done."""
     failed: str = ""
-    """Why it did, if one did; a picture of the page is then among the files."""
+    """The reason of a failed step. The files then include a picture of the page."""
     outcome: Outcome = Outcome.OK
-    """Of a step that failed."""
+    """The outcome of a failed step."""
     no_results: bool = False
-    """Whether the page shows what it shows when there is nothing for a row."""
+    """True if the page shows the sign for "nothing found"."""
 
     def said(self, recording: Recording) -> str:
-        """What failed, in the words of the recording: rows that fail alike are told of alike."""
+        """Returns the failure in the words of the recording, so that equal failures of rows have equal texts."""
         where = f"step {self.at} ({words_of(recording.steps[self.at - 1])})" if self.at else "after the last step"
         return f"{where}: {self.failed}"
 
 
 class _NotThere(Exception):
-    """A field is not on the page."""
+    """A field is missing on the page."""
 
 
 class _NoResults(Exception):
-    """The page shows that there is nothing for this row."""
+    """The page shows that it has nothing for this row."""
 
 
 def downloads_of(request: Request) -> int:
-    """How many files the flow of a request downloads, if it has one."""
+    """Returns the number of files that the flow of a request downloads, 0 without a flow."""
     return int(request.meta.get(FLOW, {}).get("collected", {}).get("downloads", 0))
 
 
 class FlowRun(PageRun):
-    """Of one row. Each page that its steps lead to has a turn of its site, as any request has, and obeys robots.txt."""
+    """Runs the flow for one row. Each page that a step opens waits for a slot of its site, and obeys robots.txt."""
 
     def __init__(
         self,
@@ -154,32 +155,32 @@ class FlowRun(PageRun):
         self._html: bytes | None = None
         self._pages: list[Page] = []
         self._answers_of: dict[Page, PageResponse] = {}
-        """Each page -> the answer that it shows."""
+        """Page -> the response that it shows."""
         self._coming: dict[Page, PageResponse] = {}
         self._first_answers: dict[str, PageResponse] = {}
-        """Of windows that were none yet when they were answered, by address."""
+        """Responses for windows that did not exist yet, by address."""
         self._is_asking = False
-        """Whether a page was asked for and is not answered."""
+        """True if a page was requested and has no response yet."""
         self._downloads: list[Download] = []
         self._refused = ""
-        """Why a page was not asked for to which a step led."""
+        """The reason why a page that a step leads to was not requested."""
         self._unanswered = ""
-        """What the browser said of a page that did not come."""
+        """The browser's error for a page that did not arrive."""
         self._lacks = ""
-        """What is waited for."""
+        """The thing that the step waits for."""
         self._left_s = 0.0
-        """Of the time of the step that is under way."""
+        """Seconds left for the current step."""
         self._turn = asyncio.Lock()
-        """Held while a page waits for its turn; that is no time of the step."""
+        """Held while a page waits for its slot; the time of the step does not run then."""
         self._waiting: asyncio.Future[None] | None = None
         self._is_over = False
 
     # Its pages --------------------------------------------------------------------------------------------
 
     def adopt(self, page: Page) -> None:
-        """A page of the context has appeared: the first, which is opened, or a window."""
+        """Adds a page of the context: the first one, or a window."""
         if not self._pages:
-            page.context.on("request", self._on_request)  # those of a window begin before there is a page
+            page.context.on("request", self._on_request)  # requests of windows begin before their page
             page.context.on("response", self._on_response)
             page.context.on("requestfinished", self._on_answered)
             page.context.on("requestfailed", self._on_failed)
@@ -193,7 +194,7 @@ class FlowRun(PageRun):
             self.adopt(page)
 
     async def route(self, route: Route) -> None:
-        """Sends a request of one of its pages, or does not. A page that a step leads to waits for its turn."""
+        """Sends or blocks a request of a page. A page that a step leads to waits for its slot."""
         request = route.request
         with suppress(Error):  # the page is gone
             if request.is_navigation_request() and _is_page(request) and request.url.startswith("http"):
@@ -207,7 +208,7 @@ class FlowRun(PageRun):
             await route.continue_()
 
     async def _may_go(self, url: str) -> bool:
-        """Whether a page may be asked for; if so, when its turn has come."""
+        """Returns True if a page may be requested, after its slot has come."""
         if not self._flow.is_own(url):
             self._refused = f"a step leads to {host_of(url)}, which is no host of {self._site}"
         elif private := refuse_private(url, self._config):
@@ -223,9 +224,10 @@ class FlowRun(PageRun):
         return not self._refused and await self._has_turn()
 
     async def _has_turn(self) -> bool:
-        """Waits for another slot of the site, before pages that have none: they may wait for this one's place.
+        """Waits for another slot of the site. It goes before requests without a slot, because they may wait for this
+        one's place.
 
-        False: the flow is over.
+        Returns False if the flow has ended.
         """
         async with self._turn:
             if not self._is_over and (slot := self._request.meta.pop(SLOT, None)) is not None:
@@ -261,7 +263,7 @@ class FlowRun(PageRun):
             self._first_answers[response.url] = response
 
     def _on_navigated(self, frame: Frame) -> None:
-        """What is downloaded has an answer, too, and is no document."""
+        """Records the document's response. A download has a response too, but no document."""
         if frame.parent_frame is None and frame.page in self._coming:
             self._answers_of[frame.page] = self._coming.pop(frame.page)
 
@@ -279,9 +281,9 @@ class FlowRun(PageRun):
     # Its steps --------------------------------------------------------------------------------------------
 
     async def go(self, page: Page) -> PageResponse:
-        """Does all steps, or those before the one that fails, and collects.
+        """Runs all steps up to a failure, and collects.
 
-        Raises what Playwright does when no page comes, and Refused when a step leads to where it may not.
+        Raises Playwright's errors without a page, and Refused when a step leads to a forbidden address.
         """
         try:
             await self._do_all()
@@ -328,7 +330,7 @@ class FlowRun(PageRun):
             await self._keep_evidence()
 
     async def _within(self, seconds: float, work: Coroutine[Any, Any, None]) -> None:
-        """Raises TimeoutError when it takes longer, without the time in which a page waits for its turn."""
+        """Raises TimeoutError when the work takes longer, not counting the time that a page waits for its slot."""
         self._lacks, self._left_s = "", seconds
         task = asyncio.ensure_future(work)
         try:
@@ -351,7 +353,7 @@ class FlowRun(PageRun):
             raise Refused(self._refused)
 
     def _is_lost(self, error: BaseException) -> bool:
-        """Whether there is nothing to look at: no page has come, or the browser has ended."""
+        """Returns True if there is nothing to see: no page arrived, or the browser has ended."""
         assert self.page is not None
         has_closed_itself = self.shown is not self.page and not self.page.is_closed()
         return isinstance(error, Error) and (not self._answers_of or (is_gone(error) and not has_closed_itself))
@@ -415,7 +417,9 @@ class FlowRun(PageRun):
 
     async def _act_on(self, frame: Frame, step: Click | Hover | Change) -> None:
         found = await self._find(frame, step.selectors)
-        milliseconds = max(self._left_s * 1000 - 200, 100)  # so that Playwright says first what is in the way
+        milliseconds = max(
+            self._left_s * 1000 - 200, 100
+        )  # Playwright's own timeout comes first, because it names the obstacle
         if isinstance(step, Hover):
             await self._led_on(frame, step, found.hover(timeout=milliseconds))
         elif isinstance(step, Change):
@@ -424,14 +428,17 @@ class FlowRun(PageRun):
             options: dict[str, Any] = {"delay": step.duration, "timeout": milliseconds, "no_wait_after": True}
             box = await found.bounding_box(timeout=milliseconds)
             if box and 0 <= step.offset_x < box["width"] and 0 <= step.offset_y < box["height"]:
-                options["position"] = {"x": step.offset_x, "y": step.offset_y}  # else it has another size: its middle
+                options["position"] = {
+                    "x": step.offset_x,
+                    "y": step.offset_y,
+                }  # else its size differs: click its middle
             if step.button in _BUTTONS:
                 options["button"] = _BUTTONS[step.button]
             click = found.dblclick if step.type == "doubleClick" else found.click
             await self._led_on(frame, step, click(**options))
 
     async def _change(self, found: Locator, step: Change, milliseconds: float) -> None:
-        """Bound to one field of one document, so that nothing is typed on what a page goes on to meanwhile."""
+        """Fills one field of one document, so that nothing is typed on a following page."""
         field, value = await found.element_handle(timeout=milliseconds), step.value
         if step.secrets:
             frame = await field.owner_frame()
@@ -452,12 +459,12 @@ class FlowRun(PageRun):
 
     async def _press(self, step: Key) -> None:
         assert self.page is not None
-        keyboard = self.page.keyboard  # whatever the target is, as the Recorder has it
+        keyboard = self.page.keyboard  # for any target, as in the Recorder
         await (keyboard.down(step.key) if step.type == "keyDown" else keyboard.up(step.key))
         await asyncio.sleep(KEY_S)
 
     async def _led_on(self, frame: Frame, step: Any, action: Awaitable[None]) -> None:
-        """Does it, and waits for the page to which it leads, if it must lead to one."""
+        """Runs the action, and waits for the next page if the step must lead to one."""
         if step.asserted_events:
             async with frame.expect_navigation(timeout=0):
                 await action
@@ -467,7 +474,7 @@ class FlowRun(PageRun):
             await action
 
     async def _find(self, frame: Frame, selectors: Sequence[Chain]) -> Locator:
-        """The first alternative that is there and visible."""
+        """Returns the first alternative that is visible."""
         locators = [locator_of(frame, chain).first for chain in selectors]
         while True:
             for locator in locators:
@@ -499,7 +506,7 @@ class FlowRun(PageRun):
             await self._pause("it is not true")
 
     async def _pause(self, lacks: str) -> None:
-        """Before it is looked again for something. Raises _NoResults, and Refused."""
+        """Waits before the next check for something. Raises _NoResults and Refused."""
         self._lacks = lacks
         self._look_for_refusals()
         if self.shown is not None and not self.shown.is_closed():
@@ -520,7 +527,7 @@ class FlowRun(PageRun):
         await session.send("Network.emulateNetworkConditions", conditions)
 
     async def _close(self, page: Page) -> None:
-        """The last one stays, since it is yet to be collected from; it is closed with the flow."""
+        """Closes a window. The last page stays open for the collection, and is closed with the flow."""
         left = [each for each in self._pages if each is not page and not each.is_closed()]
         if left:
             self.shown = self.page if self.page in left else left[-1]
@@ -551,7 +558,7 @@ class FlowRun(PageRun):
         return bool(self._reading) or any(asked)
 
     async def _read_fields(self, frame: Frame, fields: Fields) -> dict[str, Any]:
-        """Raises _NotThere that names the field."""
+        """Reads the fields. Raises _NotThere that names the missing one."""
         found: dict[str, Any] = {}
         for name, wanted in fields.items():
             place, most, texts = await self._frame(frame, wanted.frame), MOST_FOUND if wanted.all else 1, list[str]()
@@ -566,7 +573,7 @@ class FlowRun(PageRun):
         return found
 
     async def _downloaded(self, number: int) -> File:
-        """A file that came whole. Raises NavigationError."""
+        """Returns a complete download. Raises NavigationError."""
         download = self._downloads[number]
         named = download.suggested_filename
         if failure := await download.failure():
@@ -582,7 +589,7 @@ class FlowRun(PageRun):
         return File(f"download-{number + 1}-{name or 'file'}", content)
 
     async def _keep_evidence(self) -> None:
-        """A picture and the document of the page on which a step failed. Raises NavigationError when it hangs."""
+        """Saves picture and document of the page after a failed step. Raises NavigationError when the page hangs."""
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(EVIDENCE_S):
                 picture = await self._shown_page().screenshot(timeout=0)
@@ -610,7 +617,7 @@ class FlowRun(PageRun):
         return f"all steps together took longer than {self._flow.collected.timeout_s:g} s"
 
     async def _judge(self, error: BaseException) -> tuple[Outcome, str]:
-        """The outcome of a step that failed, and why it did."""
+        """Returns the outcome of a failed step, and the reason."""
         if isinstance(error, _NotThere):
             return Outcome.LAYOUT_CHANGED, str(error)
         if isinstance(error, (TimeoutError, PlaywrightTimeout)) and await self._is_loading():
@@ -641,7 +648,7 @@ async def _set_viewport(page: Page, step: SetViewport) -> None:
 
 @contextmanager
 def _leaving() -> Iterator[None]:
-    """Passes over that the page goes on to another in between."""
+    """Ignores the error of a page that navigates in between."""
     try:
         yield
     except Error as error:
@@ -650,7 +657,7 @@ def _leaving() -> Iterator[None]:
 
 
 def _is_page(request: PageRequest) -> bool:
-    """Whether it is of a page, and of no frame in it. A window's first request comes before the window."""
+    """Returns True for the request of a page, not of a frame. A window's first request comes before the window."""
     try:
         return request.frame.parent_frame is None
     except Error:
@@ -658,7 +665,7 @@ def _is_page(request: PageRequest) -> bool:
 
 
 def _said(error: BaseException) -> str:
-    """In a few words; of Playwright's account of what it waited for, the last that says what is in the way."""
+    """Returns the error in a few words: the last obstacle in Playwright's log, if it names one."""
     if isinstance(error, NavigationError):
         return str(error)
     lines = [line.strip(" -") for line in str(error).splitlines()]

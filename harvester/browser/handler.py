@@ -1,4 +1,4 @@
-"""Download handler: shows pages in the browser."""
+"""Download handler that renders pages in the browser."""
 
 import asyncio
 import time
@@ -15,15 +15,15 @@ from harvester.shutdown import CHECK_S, RunEnding, is_ending
 from harvester.sites import load_sites
 
 BROWSER = "browser"
-"""Value of meta[HANDLER] of requests that are to be rendered."""
+"""Value of meta[HANDLER] for requests to render."""
 ENDING_S = 3.0
-"""What pages that are under way may still take when the run is ending."""
+"""Seconds that pages under way still have when the run is ending."""
 MOST_LOST = 3
-"""Browsers that may end under a page by chance; after so many it is held to be the page's doing."""
+"""Browsers that may end under a page by chance; after more, the page counts as the cause."""
 
 
 class BrowserDownloadHandler:
-    """Renders. Nothing is started before the first page."""
+    """Renders pages. The first page starts the browser."""
 
     lazy = True
 

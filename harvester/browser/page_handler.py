@@ -1,4 +1,4 @@
-"""scrapy-playwright's download handler, with fewer words to the driver for each page."""
+"""scrapy-playwright's download handler, with fewer messages to the driver for each page."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,11 +19,12 @@ from harvester.browser.page_run import HOP, PageRun, close
 from harvester.meta import LED, SIGN_IN
 
 _NO_WINDOWS = "window.open = () => null"
-"""As where windows are blocked: of one whose opener goes meanwhile Playwright may tell nothing. Others are closed."""
+"""Script that blocks windows as a browser does. Playwright may not report a window whose opener closes. Other windows
+are closed."""
 
 
 class Driver(PlaywrightBrowserProvider):  # type: ignore[misc]
-    """Playwright's driver, whose process is known from its beginning on: also when it does not answer."""
+    """Playwright's driver. Its process is known from its start, even when it does not answer."""
 
     playwright: Playwright
     _client: PlaywrightClient | None = None
@@ -39,43 +40,44 @@ class Driver(PlaywrightBrowserProvider):  # type: ignore[misc]
 
     @property
     def pid(self) -> int | None:
-        """Of its process, as long as it runs."""
+        """The id of the process while it runs, else None."""
         process = getattr(self._client._transport, "_proc", None) if self._client else None
         return process.pid if process and process.returncode is None else None
 
     def cut(self) -> None:
-        """Has all waiting calls fail: Chromium, when it hangs, holds the connection of a driver that is dead."""
+        """Fails all waiting calls. A hung Chromium keeps the connection of a dead driver open."""
         if self._client:
-            self._client._connection.onmessage = lambda _: None  # nobody reads it
+            self._client._connection.onmessage = lambda _: None  # no one reads it
             self._client._connection.close()
 
     def on_close(self, listener: Callable[[], None]) -> None:
-        """When it ends, or its connection does."""
+        """Calls the listener when the driver or its connection ends."""
         assert self._client
         self._client._connection.on("close", lambda *_: listener())
 
 
 class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
-    """Shows pages for a Browser. Its own way reads each answer's headers, address and certificate from the driver."""
+    """Shows pages for a Browser. Reads less from the driver than its base: no address and no certificate of a
+    response."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.runs: dict[Page, PageRun] = {}
         self._making = 0
         self._flows: dict[str, FlowRun] = {}
-        """Context that is about to be made -> the flow that has it for itself, with the windows that it opens."""
+        """A new context -> the flow that owns it, with the windows that it opens."""
         self._unknown: set[Page] = set()
-        """Those that have appeared: each a page that is being made, or a window that a page has opened."""
+        """Pages that appeared: each is a page in creation, or a window that a page has opened."""
         self._closing: set[asyncio.Task[None]] = set()
 
     async def close_without_browser(self) -> None:
-        """As `close`, when the browser has died: nobody would answer."""
+        """Closes the handler after the browser has died and would not answer."""
         await super(ScrapyPlaywrightDownloadHandler, self).close()
 
     async def show(self, request: Request, run: PageRun, context: str, options: dict[str, Any]) -> Response:
-        """The page after its steps. Raises Playwright's errors; the page stays open, as run.page.
+        """Returns the page after its steps. Raises Playwright's errors; the page stays open as run.page.
 
-        The answer's request is the one that was asked for: what others hold for it, they let go of that one.
+        The response's request is the original one, because others release what they hold for that object.
         """
         asked = Request(
             request.url, meta={"playwright_context": context, "playwright_context_kwargs": options}, dont_filter=True
@@ -108,7 +110,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
             await wrapper.context.route("**", flow.route)
             wrapper.context.on("page", flow.adopt)
             return wrapper
-        await wrapper.context.route("**", self._route)  # before it has pages: one that is being made may miss it
+        await wrapper.context.route("**", self._route)  # before the context has pages, because a new one may miss it
         wrapper.context.on("page", self._on_page)
         await wrapper.context.add_init_script(_NO_WINDOWS)
         return wrapper
@@ -118,7 +120,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
         self._close_windows()
 
     def _close_windows(self) -> None:
-        """As soon as no page is being made, so that windows can be told from pages. Their openers may be gone."""
+        """Closes windows when no page is in creation, so that only windows are left. Their openers may be gone."""
         if self._making:
             return
         for page in self._unknown - self.runs.keys():
@@ -130,7 +132,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     async def _route(self, route: Route) -> None:
         try:
             run = self.runs.get(route.request.frame.page)
-        except Error:  # a window's first request is asked before there is a page
+        except Error:  # a window's first request comes before its page
             run = None
         try:
             if run is None:
@@ -138,11 +140,11 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
             else:
                 await run.route(route)
         except Error:
-            pass  # the page is gone; raised here, another page's next call would raise it
+            pass  # the page is gone; raised here, it would fail another page's next call
 
 
 async def _headers(answer: PageResponse) -> Headers:
-    """With each cookie that was set, and true of the page as text in UTF-8."""
+    """Returns the headers with every cookie, and with UTF-8 as the encoding of the page's text."""
     headers = Headers()
     for each in await answer.headers_array():
         if each["name"].lower() not in HOP:
@@ -154,7 +156,7 @@ async def _headers(answer: PageResponse) -> Headers:
 
 
 def _redirects(answer: PageResponse) -> dict[str, Any]:
-    """As Scrapy's RedirectMiddleware tells them."""
+    """Returns the redirects in the form of Scrapy's RedirectMiddleware."""
     urls: list[str] = []
     request = answer.request.redirected_from
     while request is not None:

@@ -1,4 +1,4 @@
-"""One page under way: what it may fetch, what is kept of what it fetched, and what is done on it."""
+"""One page under way: its permitted requests, the responses that are captured, and its steps."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ from harvester.sites.browser import RenderOptions
 
 CRASHED = "the page crashed, or took more memory than a page may"
 CLOSE_S = 5.0
-"""What the closing of a page may take, which may be stuck."""
+"""Seconds for the closing of a page, which may be stuck."""
 _DATA = frozenset({"xhr", "fetch"})
 _MARKUP = ("text/html", "application/xhtml+xml")
 _OWN_HEADERS = frozenset(
@@ -45,9 +45,9 @@ _OWN_HEADERS = frozenset(
         "referer",
     }
 )
-"""Headers that the browser knows better, or the proxy alone may know."""
+"""Headers that the browser sets itself, or that only the proxy may see."""
 HOP = ("content-encoding", "content-length", "transfer-encoding")
-"""Headers that are not true of a body as the browser gives it."""
+"""Headers that are wrong for a body that the browser has decoded."""
 _DOCUMENT = """most => {
   const text = document.documentElement.outerHTML
   if (text.length > most) return null
@@ -56,14 +56,15 @@ _DOCUMENT = """most => {
 
 
 class PageRun:
-    """Listens to one page. None of its listeners raises: Playwright would raise it out of another page's call."""
+    """Listens to one page. Its listeners never raise, because Playwright would raise the error out of another page's
+    call."""
 
     def __init__(
         self, request: Request, rendering: RenderOptions, config: Config, most_bytes: int, stats: StatsCollector
     ) -> None:
         self._url = request.url
         self.at = request.url
-        """The address that the page is at, or that it could not get to."""
+        """The address of the page, or the one that it failed to reach."""
         self._site = load_sites().of(request.url).name
         self._headers = _headers(request)
         self._method = request.method
@@ -82,17 +83,17 @@ class PageRun:
         self._reading: set[asyncio.Task[None]] = set()
         self.page: Page | None = None
         self.shown: Page | None = None
-        """The page that the answer shows: of a flow it may be a window that its steps have opened."""
+        """The page in the response. A flow may show a window that its steps have opened."""
         self.broken: Exception | None = None
-        """Why the page was given up, whatever it says itself."""
+        """The reason for giving up the page, whatever the page reports."""
 
     @property
     def captured(self) -> list[Response]:
-        """The answers that the site's entry asks for, in the order in which they came."""
+        """The captured responses that the site's entry names, in their order."""
         return [answer for answer in self._answers if answer is not None]
 
     async def open(self, page: Page) -> None:
-        """Before anything is asked for."""
+        """Prepares the page before its first request."""
         self.page = self.shown = page
         if self._headers:
             await self._add_headers(page)
@@ -107,7 +108,7 @@ class PageRun:
         page.on("crash", self._on_crash)
 
     async def route(self, route: Route) -> None:
-        """Sends a request of the page, or does not. Its own first one goes as the crawl's request says."""
+        """Sends or blocks a request of the page. The page's own first request is sent like the crawl's request."""
         request = route.request
         if not self._sent and self.page and request.is_navigation_request() and request.frame == self.page.main_frame:
             self._sent = True
@@ -132,9 +133,9 @@ class PageRun:
         return False
 
     async def _add_headers(self, page: Page) -> None:
-        """Has the page's first request carry the headers of the crawl's, with what it is redirected to on its site.
+        """Adds the headers of the crawl's request to the page's first request, and to its redirects within the site.
 
-        Playwright's own way, `continue_(headers=...)`, sends them along to wherever a redirect leads.
+        Playwright's own `continue_(headers=...)` would send them to every target of a redirect.
         """
         session = await page.context.new_cdp_session(page)
         first = ""
@@ -157,26 +158,26 @@ class PageRun:
         await session.send("Fetch.enable", {"patterns": [{"resourceType": "Document"}]})
 
     def _is_strange(self, url: str) -> bool:
-        """Whether an address is of another site, or less protected than the first."""
+        """Returns True if an address belongs to another site, or is less protected than the first."""
         return load_sites().of(url).name != self._site or (self._url.startswith("https:") and url.startswith("http:"))
 
     async def go(self, page: Page) -> PageResponse:
-        """Opens it. Raises Playwright's errors, and NavigationError."""
+        """Opens the page. Raises Playwright's errors, and NavigationError."""
         answer = await page.goto(self._url)
         if answer is None:
             raise NavigationError("no answer was seen")
         return answer
 
     def leave(self, meta: dict[str, Any]) -> None:
-        """Leaves in the request's meta what its callback gets beside the page."""
+        """Stores in the request's meta what its callback gets beside the page."""
         meta[CAPTURED] = self.captured
 
     async def act(self, page: Page, answer: PageResponse) -> bytes:
-        """Does the site's steps, waits for what is to be captured, and gives the page as it is then."""
+        """Runs the site's steps, waits for the captures, and returns the page afterwards."""
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind and kind not in _MARKUP:
-            return self._bounded(await answer.body())  # the browser shows it inside of markup of its own
-        if answer.ok:  # else the status says all; what the steps wait for is not there
+            return self._bounded(await answer.body())  # the browser wraps it in markup of its own
+        if answer.ok:  # else the status is enough, and the steps would not find their elements
             human = self._rendering.human
             steps = Steps(
                 self._config, human, self._is_busy, self._is_enough, self._captured_like, self._is_login, self._refuses
@@ -190,24 +191,25 @@ class PageRun:
             await asyncio.wait(self._reading)
 
     async def _document(self, page: Page) -> bytes:
-        """The page as it is now."""
+        """Returns the page in its current state."""
         try:
             text = await page.evaluate(_DOCUMENT, self._most_bytes)
         except Error as error:
             if "context was destroyed" not in str(error):
                 raise
-            await page.wait_for_load_state()  # it went on by itself
+            await page.wait_for_load_state()  # the page navigated by itself
             text = await page.evaluate(_DOCUMENT, self._most_bytes)
         return self._bounded(None if text is None else str(text).encode("utf-8", "replace"))
 
     def _bounded(self, body: bytes | None) -> bytes:
-        """Raises DownloadCancelledError for one of too many bytes, and None: it was too large to be asked for."""
+        """Returns the body. Raises DownloadCancelledError if it is too large, or None because the page withheld it as
+        too large."""
         if body is None or len(body) > self._most_bytes:
             raise DownloadCancelledError(f"The page is larger than ({self._most_bytes} B) in request {self._url}")
         return body
 
     def _on_request(self, request: PageRequest) -> None:
-        # Redirects pass Playwright's routes by: they are seen here, when they are sent.
+        # Playwright's routes do not see redirects; this listener sees them when they are sent.
         if request.redirected_from is not None:
             refusal = refuse_private(request.url, self._config)
             if refusal:
@@ -237,7 +239,7 @@ class PageRun:
             task.add_done_callback(self._reading.discard)
 
     def _is_of_page(self, message: PageRequest | PageResponse) -> bool:
-        """Whether it is of the page itself, and of no frame in it."""
+        """Returns True if the message belongs to the page itself, not to a frame."""
         try:
             return self.page is not None and message.frame == self.page.main_frame
         except Error:
@@ -254,11 +256,11 @@ class PageRun:
     async def _read(self, response: PageResponse, place: int) -> None:
         try:
             body = await response.body()
-        except Error:  # a redirect, a page that went on, or a body that Chromium has not kept
+        except Error:  # a redirect, a page that navigated, or a body that Chromium dropped
             self._stats.inc_value("harvester/browser/not_captured")
             return
         if self._captured_bytes + len(body) > self._rendering.most_captured_mb * 2**20:
-            self._captured_bytes = int(self._rendering.most_captured_mb * 2**20)  # enough
+            self._captured_bytes = int(self._rendering.most_captured_mb * 2**20)  # stops further captures
             self._stats.inc_value("harvester/browser/not_captured")
             return
         self._captured_bytes += len(body)
@@ -283,7 +285,7 @@ class PageRun:
         return len(self._answers) >= self._rendering.most_captured or self._captured_bytes >= most_bytes
 
     def _refuses(self, url: str) -> str:
-        """Why no secret may be typed on the page at an address; empty when it may."""
+        """Returns the reason why no secret may be typed on the page at an address; empty if it may."""
         return refuse_secrets(url, self._site, self._config)
 
     def _captured_like(self, glob: str) -> list[Response]:
@@ -301,7 +303,7 @@ async def close(page: Page) -> None:
 
 
 def as_response(response: PageResponse, body: bytes) -> Response:
-    """An answer to a request of the page's own, as parsers know answers."""
+    """Returns a captured response in the form that parsers expect."""
     asked = response.request
     headers = headers_of(response.headers)
     kind = responsetypes.from_args(headers=headers, url=response.url, body=body)
@@ -311,24 +313,24 @@ def as_response(response: PageResponse, body: bytes) -> Response:
 
 
 async def _go_on(session: CDPSession, request_id: str, changes: dict[str, Any]) -> None:
-    """Sends a request that was held, unless its page is gone."""
+    """Sends a held request, unless its page is gone."""
     with suppress(Error):
         await session.send("Fetch.continueRequest", {"requestId": request_id, **changes})
 
 
 def _headers(request: Request) -> dict[str, str]:
-    """What the crawl's request adds to the page's own."""
+    """Returns the headers that the crawl's request adds to the page's own."""
     named = {name.decode("latin-1"): b",".join(values) for name, values in request.headers.items()}
     return {name: value.decode("latin-1") for name, value in named.items() if name.lower() not in _OWN_HEADERS}
 
 
 def headers_of(headers: Mapping[str, str]) -> Headers:
-    """Those that are true of a body as the browser gives it."""
+    """Returns the headers that are right for a body that the browser has decoded."""
     return Headers({name: value for name, value in headers.items() if name not in HOP})
 
 
 @lru_cache(maxsize=1000)
 def _pattern(glob: str) -> Any:
-    glob = glob.replace("[?]", "?")  # as it was written when a ? stood for any character
-    literal = re.sub(r"[?[]", r"[\g<0>]", glob)  # in addresses these mean themselves
+    glob = glob.replace("[?]", "?")  # the old form of a question mark, when ? was a wildcard
+    literal = re.sub(r"[?[]", r"[\g<0>]", glob)  # in addresses these are literal
     return re.compile(translate(literal), re.IGNORECASE).match

@@ -1,7 +1,7 @@
-"""The browser of a crawl: started when a page needs it, replaced when it is worn, and after its death.
+"""The browser of a crawl: started for the first page, and replaced when it is worn or dead.
 
-A browser grows with every page, and now and then it hangs. So it serves so many pages, for so long, up to so much
-memory; then the next one is started, pages go there, and the old one ends when its last page is through.
+A browser grows with every page, and sometimes hangs. So its pages, its age and its memory have limits. At a limit the
+next browser starts and gets the new pages, and the old one ends after its last page.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAGES_A_BROWSER = 400
-"""Pages after which its place is taken by a new one."""
+"""Maximum number of pages of a browser before a new one replaces it."""
 BROWSER_AGE_S = 3600.0
 PAGE_MEMORY_BYTES = 1024**3
-"""Of the process that shows a page; with more it is killed, and the page fails."""
+"""Bytes of memory of a process that shows a page. Above it the process is killed, and the page fails."""
 STALL_S = 20.0
-"""How long a browser may take to answer when nothing is asked of it but that."""
+"""Seconds that a browser has to answer the simplest question."""
 IDLE_S = 120.0
-"""Without pages for so long, it is ended; the next page starts another."""
+"""Seconds without pages, after which it is ended. The next page starts another one."""
 WATCH_S = 2.0
-"""How often memory and health are looked at."""
+"""Seconds between two checks of memory and health."""
 
 
 class BrowserPool:
-    """At most `browser_pages` pages at the same time, in one browser; in two while one takes the other's place."""
+    """Shows at most `browser_pages` pages at a time, in one browser, or in two while one replaces the other."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
@@ -60,11 +60,11 @@ class BrowserPool:
 
     @classmethod
     def of(cls, crawler: Crawler) -> "BrowserPool":
-        """The one of a crawl."""
+        """Returns the crawl's pool."""
         return get_component(crawler, cls, lambda: cls(crawler, load_config()))
 
     async def render(self, request: Request, site: Site, rendering: RenderOptions) -> Response:
-        """Waits for a place, and shows the page. Raises UsageError, and what Browser.render does."""
+        """Waits for a place, and shows the page. Raises UsageError, and the exceptions of Browser.render."""
         async with self._places:
             browser = await self._browser()
             try:
@@ -76,10 +76,10 @@ class BrowserPool:
         return response
 
     async def close(self) -> None:
-        """Ends all browsers, also those that are being started. None is started any more."""
+        """Ends all browsers, including those that are starting. No new one starts."""
         self._closed = True
         if self._renewing is not None:
-            await self._renewing  # it sees that it comes too late
+            await self._renewing  # it notices the end itself
         if self._watch_task is not None:
             self._watch_task.cancel()
             with suppress(asyncio.CancelledError):
@@ -115,7 +115,7 @@ class BrowserPool:
         return browser
 
     def _after(self, browser: "Browser") -> None:
-        """A page of this browser is through."""
+        """Handles the end of a page of this browser."""
         if browser.is_lost:
             self._retire(browser, "lost")
         elif browser is self._current and browser.pages >= PAGES_A_BROWSER:
@@ -124,7 +124,7 @@ class BrowserPool:
             self._end(browser)
 
     def _renew(self, reason: str) -> None:
-        """Starts another, and lets pages go there as soon as it is ready."""
+        """Starts another browser, which gets the new pages when it is ready."""
         if not self._closed and (self._renewing is None or self._renewing.done()):
             self._renewing = asyncio.ensure_future(self._replace(reason))
 
@@ -136,18 +136,18 @@ class BrowserPool:
                     await self._current.save()
             finally:
                 self._install(fresh, reason)
-        except Exception as error:  # noqa: BLE001  the old one goes on, and the next page tries again
+        except Exception as error:  # noqa: BLE001  the old one continues, and the next page tries again
             if not self._closed:
                 logger.warning("The browser should be replaced, and cannot be: %s", error)
 
     def _install(self, fresh: "Browser", reason: str) -> None:
-        """Pages go there from now on. While it was started another may have taken the place of one that died."""
+        """Sends new pages to this browser. Another one may have replaced a dead one in the meantime."""
         worn, self._current = self._current, fresh
         if worn is not None:
             self._retire(worn, reason)
 
     def _retire(self, browser: "Browser", reason: str) -> None:
-        """It gets no more pages."""
+        """Excludes the browser from further pages."""
         if browser is self._current:
             self._current = None
         if browser not in self._ending:
@@ -176,7 +176,7 @@ class BrowserPool:
             for browser in [*filter(None, [self._current]), *self._ending]:
                 try:
                     await self._look_at(browser)
-                except Exception:  # a look that fails is not the last one
+                except Exception:  # the next check may succeed
                     logger.exception("The browser's health cannot be told")
             browser_now = self._current
             if browser_now and not browser_now.at_once and time.monotonic() - self._used > IDLE_S:
@@ -206,7 +206,7 @@ class BrowserPool:
 
 
 def _memory(browser: "Browser") -> int:
-    """Bytes of the driver and Chromium with all its processes. Kills those that show a page of too many."""
+    """Returns the bytes of the driver and of all Chromium processes. Kills processes whose page uses too many."""
     used = 0
     for process in browser.processes():
         with suppress(psutil.Error):

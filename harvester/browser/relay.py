@@ -1,7 +1,7 @@
-"""Makes the browser's connections for it, so that none is made into a private network: a SOCKS5 proxy on loopback.
+"""A SOCKS5 proxy on loopback that connects for the browser, so that the browser never reaches a private network.
 
-Chromium looks names up by itself, and follows redirects, opens sockets and fetches ahead without asking anybody.
-What it is given instead of a connection of its own cannot be passed by.
+Chromium looks up names itself, follows redirects, opens sockets and prefetches without asking us. All connections go
+through this proxy, and cannot bypass it.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 CONNECT_S = 20.0
 MOST_FAULTS = 1000
-"""Hosts of which it is remembered why they could not be connected to."""
+"""Maximum number of hosts with a saved connection error."""
 _HELLO, _REFUSED = b"\x05\x00", b"\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00"
 _CONNECTED = b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 _CHUNK_BYTES = 65_536
 
 
 class BrowserRelay:
-    """From `start` to `close`."""
+    """A relay between `start` and `close`."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._resolver = CachingResolver.of(crawler)
@@ -41,12 +41,12 @@ class BrowserRelay:
         self._tunnels: set[asyncio.Task[None]] = set()
 
     async def start(self) -> str:
-        """Returns its address, as Chromium wants it."""
+        """Starts the relay. Returns its address for Chromium."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         return f"socks5://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Ends the relay, with open connections."""
         if self._server is not None:
             self._server.close()
         for tunnel in self._tunnels:
@@ -55,7 +55,7 @@ class BrowserRelay:
             await asyncio.wait(self._tunnels)
 
     def fault_of(self, url: str) -> Exception | None:
-        """Why a connection was not made, of which the browser says no more than that its proxy failed."""
+        """Returns the reason why a connection failed. The browser reports only that its proxy failed."""
         parts = urlsplit(url)
         return self._faults.get((parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)))
 
@@ -75,7 +75,7 @@ class BrowserRelay:
                 await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
             finally:
                 there[1].close()
-        except (OSError, EOFError, ValueError) as error:  # of one connection
+        except (OSError, EOFError, ValueError) as error:  # of a single connection
             logger.debug("A connection of the browser broke off: %r", error)
         finally:
             writer.close()
@@ -91,7 +91,7 @@ class BrowserRelay:
             fault = CannotResolveHostError(str(error))
         except TimeoutError:
             fault = DownloadTimeoutError(f"connecting took longer than {CONNECT_S:g} seconds")
-        except OSError as error:  # its number tells a fault of this machine
+        except OSError as error:  # its number identifies a fault of this machine
             fault = error
         self._faults[host, port] = fault
         while len(self._faults) > MOST_FAULTS:
@@ -99,7 +99,7 @@ class BrowserRelay:
         return None
 
     async def _connect_to_one(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Of the host's addresses, the first that answers. Raises OSError, IgnoreRequest."""
+        """Connects to the first address of the host that answers. Raises OSError, IgnoreRequest."""
         try:
             addresses = [str(ip_address(host))]
         except ValueError:
@@ -114,7 +114,7 @@ class BrowserRelay:
 
 
 async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """The host and port that a connection is wanted to (RFC 1928). Raises ValueError, EOFError."""
+    """Returns the host and port that a client asks for (RFC 1928). Raises ValueError, EOFError."""
     _, methods = await reader.readexactly(2)
     await reader.readexactly(methods)
     writer.write(_HELLO)
@@ -139,7 +139,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def through(relay: str) -> Iterator[str]:
-    """Arguments that have Chromium make all its connections by the relay, those to this machine too."""
+    """Yields the arguments that make Chromium connect through the relay only, also to this machine."""
     yield f"--proxy-server={relay}"
     yield "--proxy-bypass-list=<-loopback>"
     yield "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"

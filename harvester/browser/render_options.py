@@ -1,4 +1,4 @@
-"""How a page is rendered: by the table of its site, and by what its request says otherwise."""
+"""The render options of a request: the table of its site, with the request's own changes."""
 
 from pydantic import ValidationError
 from scrapy import Request
@@ -12,7 +12,7 @@ from harvester.sites.problems import problems
 
 
 def render_options_of(request: Request, site: Site) -> RenderOptions:
-    """The site's table, with what the request says otherwise. Raises UsageError that names each bad key."""
+    """Returns the site's table with the request's changes. Raises UsageError that names each bad key."""
     own = request.meta.get(RENDERING)
     if not own:
         return site.browser
@@ -28,7 +28,7 @@ def render_options_of(request: Request, site: Site) -> RenderOptions:
 
 
 def forget_answer(request: Request) -> None:
-    """Takes out of meta what the answer of the page before has left there."""
+    """Removes from meta what an earlier response has left there."""
     request.meta.pop(CAPTURED, None)
     request.meta.pop(FLOWN, None)
     if request.meta.pop(LED, False):
@@ -37,5 +37,5 @@ def forget_answer(request: Request) -> None:
 
 
 def captured_of(response: Response) -> list[Response]:
-    """What the page captured; nothing of an answer that no browser rendered."""
+    """Returns the captured responses; empty without a browser."""
     return response.request.meta.get(CAPTURED, []) if response.request else []

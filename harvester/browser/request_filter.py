@@ -1,4 +1,4 @@
-"""Which of a page's own requests are not sent."""
+"""Decides which requests of a page are blocked."""
 
 from urllib.parse import urlsplit
 
@@ -58,11 +58,11 @@ TRACKERS = frozenset(
         "yandex.ru",
     }
 )
-"""Hosts, with all below them, that count visitors or show advertisements."""
+"""Hosts, with their subdomains, that count visitors or show advertisements."""
 
 
 class RequestFilter:
-    """What one page does not fetch. The site's own hosts are no trackers."""
+    """The blocked requests of one page. The site's own hosts never count as trackers."""
 
     def __init__(self, rendering: RenderOptions, page_url: str) -> None:
         self._kinds = frozenset(rendering.block)
@@ -71,7 +71,7 @@ class RequestFilter:
         self._own = urlsplit(page_url).hostname or ""
 
     def refuses(self, url: str, kind: str) -> bool:
-        """Whether a request of this resource type stays unsent."""
+        """Returns True if a request of this resource type is blocked."""
         if kind in self._kinds:
             return True
         host = urlsplit(url).hostname or ""

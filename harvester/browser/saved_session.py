@@ -1,4 +1,4 @@
-"""Cookies and local storage of a browser that are kept for the next page and the next run, readable by nobody else."""
+"""A browser's cookies and local storage, saved for the next page and run, and readable by the owner only."""
 
 import json
 from collections.abc import Callable
@@ -12,18 +12,18 @@ from harvester.exceptions import StorageError
 from harvester.identities.secret_file import SecretFile
 
 State = dict[str, Any]
-"""As Playwright's storage_state: `cookies` and `origins`."""
+"""Playwright's storage_state: `cookies` and `origins`."""
 Guard = Callable[[State, Callable[[], bool]], bool]
-"""Has a state written by the function that it is given, and gives its result, or False without calling it."""
+"""Saves a state with the given function and returns its result, or returns False without a call."""
 
 
 def path_of(config: Config, name: str) -> Path:
-    """The file of a session."""
+    """Returns the file of a session."""
     return config.state_dir / "sessions" / f"browser-{name}.json"
 
 
 class SavedSession:
-    """The file of a session, as one context knows it: what others keep meanwhile is not overwritten."""
+    """The file of a session, as one context read it. Newer content from others is not overwritten."""
 
     def __init__(self, path: Path, guard: Guard | None = None) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class SavedSession:
         self._state: State | None = None
 
     def load(self) -> State | None:
-        """What was kept, or None. A file that cannot be read is as none."""
+        """Returns the saved state, None without a readable one."""
         self._seen = self._mark()
         try:
             state = json.loads(self._path.read_bytes())
@@ -42,10 +42,10 @@ class SavedSession:
         return self._state
 
     def save(self, state: State) -> bool:
-        """Keeps it, with mode 0600 from the first byte on.
+        """Saves the state, with mode 0600 from the first byte on.
 
-        False: another has kept a newer one, which is to be loaded; or the session has ended. Raises Timeout while
-        another process is at the file, and StorageError.
+        Returns False if another context has saved a newer one, which must be loaded, or if the session has ended.
+        Raises Timeout while another process uses the file, and StorageError.
         """
         if state == self._state:
             return self._mark() == self._seen

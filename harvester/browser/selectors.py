@@ -1,4 +1,4 @@
-"""Selectors of recordings, as Playwright finds them. It looks into open shadow roots by itself."""
+"""Translates the selectors of recordings for Playwright, which searches open shadow roots by itself."""
 
 import re
 from typing import Any
@@ -11,12 +11,12 @@ _NAMED: tuple[Any, ...] = (
     *("button", "link", "option", "tab", "menuitem", "treeitem", "checkbox", "radio", "switch", "combobox", "listbox"),
     *("textbox", "searchbox", "heading", "img", "cell", "gridcell", "columnheader", "rowheader", "row"),
 )
-"""Roles whose names are looked through for `aria/Name`, which says none; Playwright wants one."""
+"""Roles that are searched for `aria/Name`, which has no role, because Playwright needs one."""
 _role = re.compile(r"""\[\s*role\s*=\s*["'](\w+)["']\s*\]\Z""").search
 
 
 def locator_of(frame: Frame, chain: Chain) -> Locator:
-    """Where a selector of a recording leads."""
+    """Returns the locator for a selector of a recording."""
     first, *rest = chain
     found = _within(frame, frame, first)
     for part in rest:
@@ -25,7 +25,7 @@ def locator_of(frame: Frame, chain: Chain) -> Locator:
 
 
 def name_and_role(selector: str) -> tuple[str, Any]:
-    """Of `Name[role="button"]`, either of which may be missing."""
+    """Splits `Name[role="button"]`; either part may be missing."""
     selector = selector.rstrip()
     found = _role(selector)
     return (selector[: found.start()].rstrip(), found[1]) if found else (selector, None)

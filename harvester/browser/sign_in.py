@@ -25,7 +25,8 @@ from harvester.sites.problems import problems
 
 
 class SignIn:
-    """Of one crawl. Its pages pass through the engine: they obey the throttle, and leave by the identity's proxy."""
+    """Signs in during a crawl. Its pages pass through the engine: the throttle applies, and the identity's proxy is
+    used."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -33,7 +34,7 @@ class SignIn:
     async def __call__(
         self, site: Site, credentials: Credentials, *, proxy_session: str, storage_state: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """Takes the steps of the site's entry, the first of which opens the page, and gives the storage_state after.
+        """Runs the steps of the site's entry; the first one opens the page. Returns the storage_state afterwards.
 
         Raises LoginRefused, LoginFailed, and UsageError when the steps cannot be used.
         """
@@ -41,7 +42,7 @@ class SignIn:
         assert table is not None
         address, steps = _filled(site, credentials)
         meta = {
-            LOGIN: Session(Jar(), {}),  # the cookies are the browser's
+            LOGIN: Session(Jar(), {}),  # the browser has the cookies
             LOGIN_SITE: site.name,
             IDENTITY: proxy_session,
             SIGN_IN: storage_state or {},
@@ -58,7 +59,7 @@ class SignIn:
             raise LoginFailed(credentials.hide(str(error))) from None
         except HarvesterError:
             raise
-        except Exception as error:  # noqa: BLE001  whatever a download may end with
+        except Exception as error:  # noqa: BLE001  a download may end with any error
             raise LoginFailed(credentials.hide(f"{type(error).__name__}: {error}")) from None
         state: dict[str, Any] = response.meta[SIGN_IN]
         if refusal := refuse_secrets(response.url, site.name, load_config()):
@@ -71,7 +72,7 @@ class SignIn:
 
 
 def _filled(site: Site, credentials: Credentials) -> tuple[str, list[dict[str, Any]]]:
-    """The address of the first step, and the others with the credentials in them."""
+    """Returns the address of the first step, and the other steps with the credentials."""
     table = site.identities.browser
     assert table is not None
     address, *rest = table.steps

@@ -1,4 +1,4 @@
-"""Does the steps of a site's entry on a page."""
+"""Runs the steps of a site's entry on a page."""
 
 import asyncio
 import random
@@ -17,13 +17,13 @@ from harvester.masking import mask
 from harvester.sites.browser import BrowserStep
 
 SETTLE_S = 0.1
-"""How often it is looked whether the page has grown."""
+"""Seconds between two checks whether the page has grown."""
 QUIET_S = 1.0
-"""A page that has not grown for so long, and waited for no answer, has come to its end."""
+"""Seconds without growth, and without a pending response, that end a page."""
 STALLED_S = 10.0
-"""A page that was given no answer for so long, and waits for none, asks for no more of a list."""
+"""Seconds without a new or a pending response after which a list has stalled."""
 UNANSWERED_S = 60.0
-"""An answer that takes longer is waited for no more."""
+"""Seconds after which a response is no longer waited for."""
 _SCREEN_DOWN = "() => window.scrollBy(0, Math.max(200, window.innerHeight * 0.9))"
 _TO_END = """() => new Promise(done => {
   setTimeout(done, 1000)
@@ -33,15 +33,17 @@ _TO_END = """() => new Promise(done => {
     requestAnimationFrame(() => requestAnimationFrame(done))
   })
 })"""
-"""Up a little before, since a page hears of a scroll only where it moves; done when it has heard, or is not painted."""
+"""Scrolls up a little first, because a page notices only a scroll that moves it. Ends when the page has noticed, or is
+not painted."""
 _HEIGHT = "() => document.documentElement.scrollHeight"
 
 
 class Steps:
-    """Of one page. `is_busy` says whether the page waits for answers, `is_enough` whether no more are wanted.
+    """Runs steps on one page. `is_busy` returns True while the page waits for responses, `is_enough` if no more are
+    wanted.
 
-    `captured` gives the captured answers whose address is like a glob. `refuses` says why no secret may be
-    typed on the page at an address, in words or empty; all that a login types is secret.
+    `captured` returns the captured responses with an address like a glob. `refuses` returns the reason why no secret
+    may be typed on the page at an address, or an empty text. All values of a login are secret.
     """
 
     def __init__(
@@ -63,9 +65,9 @@ class Steps:
         self._refuses = refuses
 
     async def run(self, page: Page, steps: tuple[BrowserStep, ...]) -> None:
-        """All of them, in order.
+        """Runs all steps in their order.
 
-        Raises NavigationError that names the one that failed, and Refused before a secret goes where it may not.
+        Raises NavigationError that names the failed step, and Refused before a secret would go to a wrong page.
         """
         for number, step in enumerate(steps, 1):
             try:
@@ -73,7 +75,7 @@ class Steps:
                     await self._run(page, step)
             except (Error, TimeoutError, NavigationError) as error:
                 if is_gone(error):
-                    raise  # it is not the step that failed
+                    raise  # the page failed, not the step
                 if step.optional and not page.is_closed():
                     continue
                 raise NavigationError(f"step {number} ({step}): {_said(error, step)}") from error
@@ -118,7 +120,7 @@ class Steps:
             await asyncio.sleep(random.uniform(0.05, 0.2))
 
     async def _fill_secret(self, page: Page, selector: str, value: str, patience_ms: float) -> None:
-        """Bound to one field of one document, so that nothing is typed on what a page goes on to meanwhile."""
+        """Fills one field of one document, so that nothing is typed on a following page."""
         field = await page.wait_for_selector(selector, timeout=patience_ms)
         frame = await field.owner_frame() if field else None
         if field is None or frame is None:
@@ -148,14 +150,14 @@ class Steps:
         seen, answered_at, busy_at = -1, 0.0, 0.0
         read: set[Response] = set()
         told: dict[tuple[str, str], tuple[float, bool]] = {}
-        """By path and cursor, the greatest limit, and whether that answer ends the list."""
+        """By path and cursor: the largest limit, and True if that response ends the list."""
         while True:
             everything = self._captured("*")
             for answer in self._captured(glob):
                 if answer.status < 400 and answer not in read:
                     read.add(answer)
                     path, cursor, limit = _asked(answer)
-                    if limit >= told.get((path, cursor), (0, False))[0]:  # with less, it looks for what is new beside
+                    if limit >= told.get((path, cursor), (0, False))[0]:  # a smaller limit only checks for new entries
                         told[path, cursor] = limit, _ends_list(answer)
             if any(is_last for _, is_last in told.values()):
                 return
@@ -197,7 +199,7 @@ class Steps:
 
 
 def _asked(answer: Response) -> tuple[str, str, float]:
-    """The path of the request, its cursor, and its limit."""
+    """Returns the path, the cursor and the limit of the request."""
     parts = urlsplit(answer.url)
     told = parse_qs(parts.query)
     limit = told.get("limit", [""])[0]
@@ -205,7 +207,7 @@ def _asked(answer: Response) -> tuple[str, str, float]:
 
 
 def _ends_list(answer: Response) -> bool:
-    """Whether it is the last page of a list, or a thing that is none."""
+    """Returns True for the last page of a list, and for a response that is not a list."""
     try:
         told = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -214,13 +216,13 @@ def _ends_list(answer: Response) -> bool:
 
 
 def is_gone(error: BaseException) -> bool:
-    """Whether Playwright says so that there is no page any more: it crashed, was closed, or its browser ended."""
+    """Returns True if Playwright reports a lost page: it crashed, was closed, or its browser ended."""
     said = str(error)
     return isinstance(error, Error) and ("crashed" in said or "closed" in said)
 
 
 def secret_of(config: Config, name: str) -> str:
-    """The value of a secret setting. Raises NavigationError when it is not set, or none."""
+    """Returns the value of a secret setting. Raises NavigationError without one."""
     value = getattr(config, name, None)
     if value is None or not hasattr(value, "get_secret_value"):
         value = variable_value(f"HARVESTER_{name.upper()}")
@@ -233,7 +235,7 @@ def secret_of(config: Config, name: str) -> str:
 
 
 def _said(error: BaseException, step: BrowserStep) -> str:
-    """In a few words; what was typed is in none of them."""
+    """Returns the error in a few words, without any typed text."""
     if isinstance(error, NavigationError):
         return str(error)
     if isinstance(error, TimeoutError) or "Timeout" in str(error):
