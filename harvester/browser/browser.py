@@ -43,22 +43,22 @@ PAGES_A_CONTEXT = 100
 """Maximum number of pages of a context before a new one replaces it."""
 CONTEXT_AGE_S = 900.0
 MOST_CONTEXTS = 16
-"""Kept open at the same time; the one idle for longest is closed."""
+"""Maximum number of open contexts; the one that is idle for longest is closed."""
 SAVE_S = 30.0
-"""How often a session that is kept is written while it is used; also when its context is closed."""
+"""Seconds between two saves of a session in use. It is also saved when its context is closed."""
 START_S = 60.0
-"""What the start of driver and Chromium may take."""
+"""Seconds that the start of driver and Chromium may take."""
 PARTING_S = 10.0
-"""What their end may take before they are killed."""
+"""Seconds that their end may take before they are killed."""
 PATIENCE = 20
-"""How often the last save of a session is tried while another process is at its file, POLL_S apart."""
+"""Number of tries for the last save of a session while another process uses its file, POLL_S apart."""
 DEVICES = {"desktop": "Desktop Chrome", "mobile": "Pixel 7"}
-"""Their names at Playwright."""
+"""The device names in Playwright."""
 
 
 @dataclass(eq=False, slots=True)
 class BrowserContext:
-    """Pages that share cookies and storage: those of one site and one identity, at most PAGES_A_CONTEXT."""
+    """Pages that share cookies and storage: for one site and one identity, at most PAGES_A_CONTEXT."""
 
     name: str
     kept: SavedSession | None
@@ -74,7 +74,7 @@ class BrowserContext:
 
 
 class Browser:
-    """From `start` on. When it is lost, every page in it fails with BrowserLost."""
+    """A running browser. When it is lost, every page in it fails with BrowserLost."""
 
     def __init__(self, crawler: Crawler, config: Config, binary: str) -> None:
         self._crawler = crawler
@@ -82,22 +82,22 @@ class Browser:
         self._stats = crawler.stats
         self._user_agent = crawler.settings["USER_AGENT"]
         self._most_bytes = crawler.settings.getint("DOWNLOAD_MAXSIZE")
-        logging.getLogger("scrapy-playwright").setLevel(logging.ERROR)  # it tells every page, with tracebacks
+        logging.getLogger("scrapy-playwright").setLevel(logging.ERROR)  # it logs every page, with tracebacks
         self._handler = PageHandler(crawler)
         self._driver = Driver(self._handler.config)
         self._handler.browser_provider_cls = lambda _: self._driver
         self._handler.config.launch_options = launch_options(binary, headed=crawler.settings.getbool(HEADED))
         self._relay = None if config.allow_private_hosts else BrowserRelay(crawler, config)
-        self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool bounds them
+        self._handler.config.max_pages_per_context = PAGES_A_CONTEXT * 2  # the pool limits them
         self._handler.config.target_closed_max_retries = 0
         self._handler.config.restart_disconnected_browser = False
-        self._handler.config.navigation_timeout_ms = 600_000  # each run has its own bound
+        self._handler.config.navigation_timeout_ms = 600_000  # each run has its own limit
         self._contexts: dict[str, BrowserContext] = {}
         self._retiring: set[BrowserContext] = set()
         self._numbers = iter(range(10**9))
         self._lost = asyncio.Event()
         self._known: list[psutil.Process] = []
-        """The driver and Chromium, so that the one can be ended when the other is gone."""
+        """The processes of the driver and Chromium, to end one when the other is gone."""
         self._closing: asyncio.Task[None] | None = None
         self.born = time.monotonic()
         self.pages = 0
@@ -246,7 +246,7 @@ class Browser:
         if "crashed" in str(error):
             return NavigationError(CRASHED)
         if is_gone(error):
-            with suppress(TimeoutError):  # the browser's end may be reported after the end of its pages
+            with suppress(TimeoutError):  # the pages' end may be reported before the browser's
                 async with asyncio.timeout(2.0):
                     await self._lost.wait()
             # Without a report too: Playwright raises a listener's error out of any call.

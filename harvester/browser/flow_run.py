@@ -1,7 +1,7 @@
 """Runs the steps of a recorded flow as Chrome's Recorder replays them, and collects what its settings file names.
 
-A flow has a browser context of its own, so that each row starts as the recording did. The context includes the windows
-that the flow opens.
+A flow has its own browser context, so that each row starts as the recording did. The context includes the windows that
+the flow opens.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ def downloads_of(request: Request) -> int:
 
 
 class FlowRun(PageRun):
-    """Runs the flow for one row. Each page that a step opens waits for a slot of its site, and obeys robots.txt."""
+    """Runs the flow for one row. Each page that a step opens waits for a slot at the site, and obeys robots.txt."""
 
     def __init__(
         self,
@@ -417,9 +417,7 @@ class FlowRun(PageRun):
 
     async def _act_on(self, frame: Frame, step: Click | Hover | Change) -> None:
         found = await self._find(frame, step.selectors)
-        milliseconds = max(
-            self._left_s * 1000 - 200, 100
-        )  # Playwright's own timeout comes first, because it names the obstacle
+        milliseconds = max(self._left_s * 1000 - 200, 100)  # Playwright's timeout comes first: it names the obstacle
         if isinstance(step, Hover):
             await self._led_on(frame, step, found.hover(timeout=milliseconds))
         elif isinstance(step, Change):
@@ -428,10 +426,7 @@ class FlowRun(PageRun):
             options: dict[str, Any] = {"delay": step.duration, "timeout": milliseconds, "no_wait_after": True}
             box = await found.bounding_box(timeout=milliseconds)
             if box and 0 <= step.offset_x < box["width"] and 0 <= step.offset_y < box["height"]:
-                options["position"] = {
-                    "x": step.offset_x,
-                    "y": step.offset_y,
-                }  # else its size differs: click its middle
+                options["position"] = {"x": step.offset_x, "y": step.offset_y}  # else its size differs: its middle
             if step.button in _BUTTONS:
                 options["button"] = _BUTTONS[step.button]
             click = found.dblclick if step.type == "doubleClick" else found.click

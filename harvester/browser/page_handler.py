@@ -77,7 +77,7 @@ class PageHandler(ScrapyPlaywrightDownloadHandler):  # type: ignore[misc]
     async def show(self, request: Request, run: PageRun, context: str, options: dict[str, Any]) -> Response:
         """Returns the page after its steps. Raises Playwright's errors; the page stays open as run.page.
 
-        The response's request is the original one, because others release what they hold for that object.
+        The response's request is the original one, because others release resources for that object.
         """
         asked = Request(
             request.url, meta={"playwright_context": context, "playwright_context_kwargs": options}, dont_filter=True

@@ -176,7 +176,7 @@ class PageRun:
         """Runs the site's steps, waits for the captures, and returns the page afterwards."""
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind and kind not in _MARKUP:
-            return self._bounded(await answer.body())  # the browser wraps it in markup of its own
+            return self._bounded(await answer.body())  # the browser wraps it in its own markup
         if answer.ok:  # else the status is enough, and the steps would not find their elements
             human = self._rendering.human
             steps = Steps(

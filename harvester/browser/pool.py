@@ -35,7 +35,7 @@ PAGE_MEMORY_BYTES = 1024**3
 STALL_S = 20.0
 """Seconds that a browser has to answer the simplest question."""
 IDLE_S = 120.0
-"""Seconds without pages, after which it is ended. The next page starts another one."""
+"""Seconds without pages before it is ended. The next page starts another one."""
 WATCH_S = 2.0
 """Seconds between two checks of memory and health."""
 

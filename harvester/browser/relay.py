@@ -75,7 +75,7 @@ class BrowserRelay:
                 await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
             finally:
                 there[1].close()
-        except (OSError, EOFError, ValueError) as error:  # of a single connection
+        except (OSError, EOFError, ValueError) as error:  # one broken connection
             logger.debug("A connection of the browser broke off: %r", error)
         finally:
             writer.close()

@@ -1,4 +1,4 @@
-"""The render options of a request: the table of its site, with the request's own changes."""
+"""The render options of a request: the site's table with the request's changes."""
 
 from pydantic import ValidationError
 from scrapy import Request

@@ -62,7 +62,7 @@ TRACKERS = frozenset(
 
 
 class RequestFilter:
-    """The blocked requests of one page. The site's own hosts never count as trackers."""
+    """The blocked requests on one page. The site's own hosts never count as trackers."""
 
     def __init__(self, rendering: RenderOptions, page_url: str) -> None:
         self._kinds = frozenset(rendering.block)

@@ -1,4 +1,4 @@
-"""Signs in to a site by steps in a browser, for the identities of its entry."""
+"""Signs in to a site by steps in a browser, for the identities in the site's entry."""
 
 import re
 from typing import Any

@@ -21,9 +21,9 @@ SETTLE_S = 0.1
 QUIET_S = 1.0
 """Seconds without growth, and without a pending response, that end a page."""
 STALLED_S = 10.0
-"""Seconds without a new or a pending response after which a list has stalled."""
+"""Seconds until a list has stalled, without a new and without a pending response."""
 UNANSWERED_S = 60.0
-"""Seconds after which a response is no longer waited for."""
+"""Seconds that a response is waited for."""
 _SCREEN_DOWN = "() => window.scrollBy(0, Math.max(200, window.innerHeight * 0.9))"
 _TO_END = """() => new Promise(done => {
   setTimeout(done, 1000)
@@ -120,7 +120,7 @@ class Steps:
             await asyncio.sleep(random.uniform(0.05, 0.2))
 
     async def _fill_secret(self, page: Page, selector: str, value: str, patience_ms: float) -> None:
-        """Fills one field of one document, so that nothing is typed on a following page."""
+        """Fills a single field in a single document, so that nothing is typed on a following page."""
         field = await page.wait_for_selector(selector, timeout=patience_ms)
         frame = await field.owner_frame() if field else None
         if field is None or frame is None:

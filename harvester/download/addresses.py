@@ -52,7 +52,8 @@ def origin_of(url: str) -> str:
 
 @lru_cache(maxsize=4096)
 def fault_of(netloc: str) -> str | None:
-    """Why no server can be at this host and port, or None when one can: there, the network is asked."""
+    """Returns the reason why no server can be at this host and port. None if one can be there, which only the network
+    shows."""
     try:
         parts = urlsplit(f"//{netloc}")
         host, _ = parts.hostname or "", parts.port

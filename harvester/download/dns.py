@@ -50,9 +50,7 @@ def ask_system(host: str, family: socket.AddressFamily) -> list[Address]:
     except ValueError:
         raise socket.gaierror(socket.EAI_NONAME, "this cannot be a name") from None
     except socket.gaierror:
-        os.close(
-            os.open(os.devnull, os.O_RDONLY)
-        )  # raises OSError with too many open files, when the system claims that a name does not exist
+        os.close(os.open(os.devnull, os.O_RDONLY))  # raises when too many open files are the real cause
         raise
     return [(family, str(address[0])) for family, _, _, _, address in found]
 

@@ -1,4 +1,4 @@
-"""Scrapy's only download handler for http and https: it chooses the real handler of each request."""
+"""Scrapy's only download handler for http and https: it chooses the real handler for a request."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, nullcontext

@@ -1,7 +1,7 @@
 """The download handler for sites with `[<site>.http] http2 = true` in their entry: Scrapy's handler on httpx2.
 
-Scrapy's own HTTP/2 handler takes no proxies, fails with a server that speaks only HTTP/1.1, and has failures of its
-own. This handler fails with the same exceptions as the handler for all other sites.
+Scrapy's own HTTP/2 handler takes no proxies, fails with a server that speaks only HTTP/1.1, and fails in ways that are
+not in our rules. This handler fails with the same exceptions as the handler for all other sites.
 """
 
 import logging

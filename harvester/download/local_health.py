@@ -104,7 +104,7 @@ class LocalHealth:
         return self._recovering is not None
 
     def asks(self, request: Request) -> float:
-        """Must be called before a request leaves. Returns the time of that (monotonic, in seconds).
+        """Must be called before a request leaves. Returns the monotonic time of the call, in seconds.
 
         Raises LocalFault while the machine is degraded.
         """
@@ -120,8 +120,7 @@ class LocalHealth:
             peer.address = str(response.ip_address)
 
     async def failed(self, request: Request, error: Exception, left_at: float) -> LocalFault | None:
-        """Returns the fault of this machine that failed the request. None if there was no such fault, or nothing proves
-        it.
+        """Returns the fault of this machine that failed the request. None without such a fault, or without a proof.
 
         A request that left before the machine recovered failed for this machine, even if it fails later.
         """

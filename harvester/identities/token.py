@@ -19,7 +19,7 @@ from harvester.outcomes import classify
 from harvester.sites.identities import TokenLoginEntry
 
 MARGIN_S = 60.0
-"""Seconds before its end when a token is replaced. A short-lived token is replaced after three quarters of its life."""
+"""Seconds before its end when a token is replaced. A short-lived token is replaced after three quarters of the time."""
 MOST_LIFE_S = 10 * 365 * 86_400
 """Maximum plausible life of a token in seconds. With a longer or invalid life, it is used until it is refused."""
 

@@ -1,4 +1,4 @@
-"""The registry of sites: what harvester knows of each, from TOML files, and what it assumes of all others."""
+"""The registry of sites: an entry for each known site, from TOML files, and the defaults for all others."""
 
 from harvester.sites.registry import Registry, load_sites
 from harvester.sites.site import Site, policy_of

@@ -1,26 +1,27 @@
-"""How the sites of some platforms are asked: how slowly, and in which sessions."""
+"""The defaults of platforms: the pace, and the sessions that begin with an agreement or as a guest."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 WEB_FORMS = ("iasworld",)
-"""Platforms of ASP.NET WebForms that show a disclaimer first, and whose searches lie in a session."""
+"""Platforms on ASP.NET WebForms that show a disclaimer first, and whose searches need a session."""
 REMEMBERING = ("pacs", "patriot")
-"""Platforms whose sites remember in a session what is shown or was looked for, and let everybody have one."""
+"""Platforms whose sites store the search in a session, and give every visitor one."""
 GUESTS = ("eagleweb",)
-"""Platforms that let everybody in as a guest, by a button of their login page."""
+"""Platforms with a button for guests on their login page."""
 DELAY_S = {"beacon": 3.0, "devnet": 2.0, "eagleweb": 3.0, "esearch": 1.0, "iasworld": 1.0, "pacs": 3.0, "patriot": 2.0}
-"""Platform -> between two requests to a site of it, if its entry says no pace: those of counties are small."""
+"""Platform -> seconds between two requests to its sites, if the entry sets no pace. The servers of counties are
+small."""
 LOGINS_PER_HOUR = 60
-"""Sessions of such a site end after minutes, and are had again by one click."""
+"""Logins an hour: sessions of such a site end after minutes, and one click starts the next."""
 _SEARCH = "search/commonsearch.aspx?mode=parid"
 _AT_DISCLAIMER = r"(?i)^[^?]*/disclaimer\.aspx"
 _ANYWHERE_ELSE = r"(?i)^(?![^?]*/disclaimer\.aspx)"
 _AT_LOGIN = r"(?i)^[^?]*/login\.jsp"
 _NOT_AT_LOGIN = r"(?i)^(?![^?]*/login\.jsp)"
 _STATEMENT = r"""(?i)<(input|button)[^<>]*\b(have read|agree|accept)\b"""
-"""A button by which a guest says more than that he is one."""
+"""A button that makes a guest agree to more than being a guest."""
 _below_root = re.compile(
     r"/(search|main|datalets|forms|(tax|treasurer)web|((?<=assessor/)|(?<=treasurer/)|(?<=software/))web)(/.*)?$",
     re.IGNORECASE,
@@ -28,15 +29,15 @@ _below_root = re.compile(
 
 
 def root_of(base_url: str) -> str:
-    """Where the software of a site lies: `https://county.example/PT/`, whatever page of it was copied."""
+    """Returns the address of a site's software from any copied page, such as `https://county.example/PT/`."""
     address = base_url.partition("#")[0].partition("?")[0]
     return f"{_below_root.sub('', address).rstrip('/')}/"
 
 
 def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry as it is written, with the sessions and the pace of its platform as far as it does not say them.
+    """Returns the entry with the sessions and the pace of its platform, where it does not set them.
 
-    Sessions that are had by agreeing to a disclaimer are not had where nobody has accepted it.
+    Sessions that need a disclaimer are added only if a person has accepted that.
     """
     records = entry.get("property", {})
     if not isinstance(records, Mapping):

@@ -1,4 +1,4 @@
-"""When a site is left alone because its answers are bad."""
+"""The settings of a site's breaker."""
 
 from typing import Self
 
@@ -8,31 +8,31 @@ from harvester.sites.part import Part
 
 
 class SiteBreaker(Part):
-    """The table `[<site>.breaker]`. What counts as a failure is said by the policy of its outcome."""
+    """The table `[<site>.breaker]`. The policy of an outcome decides whether it counts as a failure."""
 
     enabled: bool = True
-    """Whether the breaker opens by itself."""
+    """False if only a person may open the breaker."""
     window_seconds: float = Field(300.0, ge=1)
-    """The time over which tries are counted."""
+    """Seconds for which tries are counted."""
     least_tries: int = Field(50, ge=1)
-    """Fewer tries in the window say nothing."""
+    """Minimum number of tries in the window to judge them."""
     failure_ratio: float = Field(0.5, gt=0, le=1)
-    """The share of tries in the window that may fail."""
+    """Share of failed tries in the window that opens the breaker."""
     refusals_in_a_row: int = Field(20, ge=1)
-    """So many blocked or challenged tries, with none in between that went well, open it at once."""
+    """Number of blocked or challenged tries, without a good one in between, that open it at once."""
     failures_in_a_row: int = Field(50, ge=1)
-    """So many requests do, too, whose first tries failed in whatever way."""
+    """Number of requests with a failed first try, in a row, that open it too."""
     most_misread: int = Field(10, ge=1)
-    """So many pages that are not as they should be (layout_changed), each at its first try, do, too. Four that are read
-    make good one that was not."""
+    """Number of pages with a wrong layout (layout_changed), each at its first try, that open it too. Four correct pages
+    make good one of these."""
     open_seconds: float = Field(60.0, gt=0)
-    """How long the site is left alone before probes; doubled each time that one of them fails."""
+    """Seconds before the first probes; doubled each time that a probe fails."""
     most_open_seconds: float = Field(3600.0, gt=0)
-    """The longest that becomes."""
+    """Maximum seconds before probes."""
     probes: int = Field(3, ge=1, le=20)
-    """Requests that must go well before the site is asked again."""
+    """Number of good probes that close the breaker."""
     sample: int = Field(50, ge=0)
-    """Pages, and records of a kind, that are compared with those before. 0: a site that has changed is not noticed."""
+    """Pages, and records of a kind, in a sample that is compared with earlier ones. 0 compares nothing."""
 
     @model_validator(mode="after")
     def _opens_for_so_long(self) -> Self:
@@ -44,7 +44,7 @@ class SiteBreaker(Part):
         return self
 
     def rules(self) -> list[float]:
-        """As breaker.lua takes them; times in milliseconds."""
+        """Returns the rules in the form that breaker.lua takes; times in milliseconds."""
         on = int(self.enabled)
         rows = [on * self.least_tries, self.failure_ratio, on * self.refusals_in_a_row, on * self.failures_in_a_row]
         times = [round(seconds * 1000) for seconds in (self.open_seconds, self.most_open_seconds)]

@@ -1,4 +1,4 @@
-"""Whether and how a browser renders a site's pages."""
+"""The settings for a site whose pages a browser renders."""
 
 from typing import Annotated, Literal
 
@@ -13,32 +13,32 @@ Selector = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class BrowserStep(Part):
-    """One thing that is done on a page. It names exactly one action."""
+    """One action on a page. It names exactly one."""
 
     open: str | None = Field(None, pattern=r"^https?://[^/\s]+", max_length=2000)
-    """Goes on to another page."""
+    """Opens another page."""
     wait_for: Selector | None = None
-    """Waits until it is there and visible."""
+    """Waits until the element is visible."""
     click: Selector | None = None
     fill: Selector | None = None
     """A field of a form, which gets `value` or `secret`."""
     value: str = Field("", max_length=10_000)
     secret: str = Field("", pattern=r"^([a-z][a-z0-9_]*)?$")
-    """Instead of a value: the name of a setting without its HARVESTER_, as `bluesky_app_password`."""
+    """Name of a setting without its HARVESTER_, such as `bluesky_app_password`; instead of a value."""
     scroll: Annotated[int, Field(ge=1, le=1000)] | Literal["end"] | None = None
-    """So many screens down; or to the end, until the page grows no more."""
+    """Number of screens to scroll down, or "end": until the page stops growing."""
     until: Selector | None = None
-    """Scrolls until it is there."""
+    """Scrolls until the element is there."""
     captured: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-    """Scrolls until the last captured answer with an address like this, `*` for anything, is the last of its list: JSON
-    without a `cursor`; or until what was captured last is an error."""
+    """Scrolls until the last captured response with an address like this (`*` for anything) ends its list: JSON without
+    a `cursor`. Also ends when the latest captured response is an error."""
     pause_s: float | None = Field(None, ge=0, le=60)
     most: int = Field(200, ge=1, le=10_000)
-    """The most screens that `scroll = "end"` and `until` go down."""
+    """Maximum number of screens for `scroll = "end"` and `until`."""
     timeout_s: float = Field(15.0, gt=0, le=300)
     """Seconds that this step may take."""
     optional: bool = False
-    """Whether its failure matters to nobody: a banner that is not always there."""
+    """True if its failure does not matter, as for a banner that is not always there."""
 
     @model_validator(mode="after")
     def _one_action(self) -> "BrowserStep":
@@ -53,7 +53,7 @@ class BrowserStep(Part):
 
     @property
     def action(self) -> str:
-        """The name of what is done."""
+        """The name of the action."""
         return next(action for action in _ACTIONS if getattr(self, action) is not None)
 
     def __str__(self) -> str:
@@ -61,33 +61,34 @@ class BrowserStep(Part):
 
 
 class RenderOptions(Part):
-    """The table `[<site>.browser]`. A request's meta["rendering"] replaces what it names of it."""
+    """The table `[<site>.browser]`. A request's meta["rendering"] overrides single keys."""
 
     render: bool = False
-    """Whether a browser renders the site's pages; a request's meta["render"] says otherwise."""
+    """True if a browser renders the site's pages; a request's meta["render"] overrides it."""
     steps: tuple[BrowserStep, ...] = Field((), max_length=200)
-    """Done in this order when the page has loaded."""
+    """Steps to run in this order after the page has loaded."""
     capture: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
-    """Addresses, with `*` for anything, whose XHR and fetch answers the callback gets in response.meta["captured"]."""
+    """Addresses, with `*` for anything, whose XHR and fetch responses the callback gets in
+    response.meta["captured"]."""
     judge_captured: bool = False
-    """Whether the page has the outcome of the answers that it captured, where one of them is not ok."""
+    """True if the page gets the outcome of a captured response that is not ok."""
     most_captured: int = Field(500, ge=1, le=10_000)
-    """The most answers that a page may give so; scrolling ends there."""
+    """Maximum number of captured responses of a page; scrolling ends there."""
     most_captured_mb: float = Field(32.0, gt=0)
-    """The most megabytes of them."""
+    """Maximum megabytes of captured responses."""
     block: tuple[Literal["image", "font", "media", "stylesheet", "script"], ...] = ("image", "font", "media")
-    """What is not fetched."""
+    """Resource types that are not fetched."""
     block_trackers: bool = True
     block_hosts: tuple[Annotated[str, Field(pattern=r"^[a-z0-9.-]+$")], ...] = ()
-    """Further hosts, with all below them, that are not asked."""
+    """Further hosts, with their subdomains, that are never requested."""
     device: Literal["desktop", "mobile"] = "desktop"
     locale: str = Field("en-US", pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")
     time_zone: str = Field("", pattern=r"^([A-Za-z_]+(/[A-Za-z0-9_+-]+)*)?$")
-    """As `America/New_York`. Empty: this machine's."""
+    """Time zone such as `America/New_York`; empty for this machine's."""
     session: str = Field("", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")
-    """Name of the cookies and local storage that are kept for the next page and run. Empty: none are."""
+    """Name of the cookies and local storage that are saved for the next page and run; empty to save none."""
     human: bool = False
-    """Whether typing and scrolling take the time that a person takes."""
+    """True if typing and scrolling take as long as a person needs."""
     timeout_s: float = Field(45.0, gt=0, le=600)
     """Seconds that a page may take, with its steps."""
 

@@ -1,10 +1,10 @@
-"""How a site is spoken to: the version of HTTP."""
+"""The version of HTTP that a site is requested with."""
 
 from harvester.sites.part import Part
 
 
 class SiteHttp(Part):
-    """The table `[<site>.transport]`."""
+    """The table `[<site>.http]`."""
 
     http2: bool = False
-    """Whether its https addresses are asked by HTTP/2. Where the server knows only HTTP/1.1, they are asked by that."""
+    """True if https addresses are requested by HTTP/2. A server with only HTTP/1.1 is requested by that."""

@@ -1,4 +1,4 @@
-"""Who asks a site: pools of identities, and the methods by which they sign in."""
+"""The settings of a site's identities, and of their login methods."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -22,14 +22,14 @@ def _selects(selector: str) -> str:
 
 
 class Sign(Part):
-    """What an answer is known by. All given conditions must hold; with none it never matches."""
+    """A sign in a response. All given conditions must hold; with none it never matches."""
 
     cookie: str = ""
     """Name of a cookie that the identity then has."""
     text: Expression = ""
-    """Found in the body."""
+    """Pattern in the body."""
     url: Expression = ""
-    """Found in the address to which redirects have led."""
+    """Pattern in the address after redirects."""
     status: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
@@ -44,56 +44,56 @@ class FormLoginEntry(Part):
     css: Annotated[str, AfterValidator(_selects)] = "form"
     """CSS selector of the form."""
     fields: dict[str, str]
-    """What is filled in, and the button that is pressed. `{user}` and `{password}` stand for the credentials."""
+    """Values of fields, and the button to press. `{user}` and `{password}` stand for the credentials."""
     statement: Sign = Sign()
-    """What a page is known by whose form is not sent: it has terms that nobody has accepted."""
+    """Sign of a page whose form must not be sent, because it has terms that no person has accepted."""
     success: Sign
     refused: Sign = Sign()
-    """What a wrong password is known by. Not given: a status 400, 401, 403 or 422, or a form with a password again."""
+    """Sign of a wrong password. Default: a status 400, 401, 403 or 422, or a form with a password again."""
 
 
 class Refresh(Part):
-    """How a token is replaced before it ends, without the password."""
+    """The call that replaces a token before it ends, without the password."""
 
     url: str = Field(pattern=ADDRESS)
     body: dict[str, str] = Field(default_factory=dict)
-    """`{refresh_token}` stands for the refresh token. Not given: the call has no body."""
+    """`{refresh_token}` stands for the refresh token. By default the call has no body."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """What the call carries; `{refresh_token}` as in `body`."""
+    """Headers of the call; `{refresh_token}` as in `body`."""
     refresh_token: str
-    """Path of the refresh token in the answers of both calls, like `data.refresh_token`."""
+    """Path of the refresh token in the responses of both calls, such as `data.refresh_token`."""
 
 
 class TokenLoginEntry(Part):
-    """A JSON call that gives a token. For kind = "token"."""
+    """A JSON call that returns a token. For kind = "token"."""
 
     url: str = Field(pattern=ADDRESS)
     body: dict[str, str]
     """`{user}` and `{password}` stand for the credentials."""
     token: str
-    """Path of the token in the answer, like `data.access_token`."""
+    """Path of the token in the response, such as `data.access_token`."""
     headers: dict[str, str] = Field(default_factory=lambda: {"Authorization": "Bearer {token}"})
-    """What requests then carry."""
+    """Headers of later requests."""
     expires_in: str = ""
-    """Path of the seconds for which the token is good. Not given: as long as a JWT says, others until refused."""
+    """Path of the seconds that the token lives. Default: the time in a JWT, else until it is refused."""
     origin: str = ""
-    """Path of the address of the account's own server, where a service has many. Given: the identity's requests,
-    `refresh` and the check go to that server only. In a list, `#pds` is the entry whose `id` ends with that."""
+    """Path of the address of the account's own server, for a service with many. If given, the identity's requests,
+    `refresh` and the check go to that server only. In a list, `#pds` is the entry with an `id` that ends so."""
     refresh: Refresh | None = None
 
 
 class KeyLoginEntry(Part):
-    """Headers that hold a key or token which somebody was given. For kind = "key"."""
+    """Headers that hold a key or token from a person. For kind = "key"."""
 
     headers: dict[str, str] = Field(default_factory=lambda: {"Authorization": "Bearer {password}"})
-    """What requests carry. `{user}` and `{password}` stand for the credentials."""
+    """Headers of requests. `{user}` and `{password}` stand for the credentials."""
 
 
 class BrowserLoginEntry(Part):
-    """Steps that a browser takes. For kind = "browser"."""
+    """Steps in a browser. For kind = "browser"."""
 
     steps: tuple[dict[str, str | int | float], ...] = Field(min_length=1)
-    """In the words of the browser part. In a `value`, `{user}` and `{password}` stand for the credentials."""
+    """Steps as in `[<site>.browser]`. In a `value`, `{user}` and `{password}` stand for the credentials."""
     success: Sign
 
     @field_validator("steps")
@@ -109,7 +109,8 @@ class BrowserLoginEntry(Part):
 
 
 class SessionCheck(Part):
-    """A request that tells whether a session is still good: of a kept one before its use, then every `every_s`."""
+    """A request that checks whether a session is still valid: before a saved one is used, then every `every_s`
+    seconds."""
 
     url: str = Field(pattern=ADDRESS)
     every_s: float = Field(300.0, gt=0)
@@ -117,36 +118,36 @@ class SessionCheck(Part):
 
 
 class Identities(Part):
-    """The table `[<site>.identities]`. Without `kind` a site is asked by nobody: no cookies, no login."""
+    """The table `[<site>.identities]`. Without `kind` requests have no identity: no cookies, no login."""
 
     kind: Literal["anonymous", "agree", "form", "token", "key", "browser"] | None = None
-    """`anonymous`: a cookie jar; `agree`: one that has sent a disclaimer's form; `key`: one that sends a
-    key; the others sign in."""
+    """`anonymous`: a cookie jar; `agree`: one that has sent a disclaimer's form; `key`: one that sends a key; the
+    others sign in."""
     count: int = Field(1, ge=1, le=1000)
-    """How many identities, of the kinds without credentials."""
+    """Number of identities, for the kinds without credentials."""
     credentials: tuple[str, ...] = ()
-    """One name for each identity that signs in: COUNTY is HARVESTER_SESSION_COUNTY_USER and ..._PASSWORD."""
+    """One name for each identity that signs in: COUNTY means HARVESTER_SESSION_COUNTY_USER and ..._PASSWORD."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """What all identities send."""
+    """Headers that all identities send."""
     at_once: int = Field(4, ge=1)
-    """Requests of one identity at the same time."""
+    """Concurrent requests of one identity."""
     requests: int = Field(0, ge=0)
-    """Requests of one identity in each window. 0: no limit."""
+    """Requests of one identity in each window; 0 for no limit."""
     window_s: float = Field(60.0, gt=0)
     serial: bool = False
-    """One request of one chain at a time for each cookie jar, also across processes (WebForms)."""
+    """True if a cookie jar serves one request of one chain at a time, also across processes (WebForms)."""
     chain_idle_s: float = Field(30.0, gt=0)
-    """After so long without a request a chain has ended, and its identity of a serial site is free for another."""
+    """Seconds without a request that end a chain. Its identity at a serial site is then free for another."""
     logins_per_hour: int = Field(12, ge=1)
-    """The most logins of one identity."""
+    """Maximum number of logins of an identity in an hour."""
     form: FormLoginEntry | None = None
     token: TokenLoginEntry | None = None
     key: KeyLoginEntry | None = None
     browser: BrowserLoginEntry | None = None
     check: SessionCheck | None = None
     expired_url: Expression = ""
-    """Found in the address to which the site redirects when a session has ended. A page that says so
-    is known by the outcome session_expired: see `[<site>.outcomes]`."""
+    """Pattern in the address that the site redirects to when a session has ended. For a page that shows it, use the
+    outcome session_expired: see `[<site>.outcomes]`."""
 
     @field_validator("credentials", mode="before")
     @classmethod
@@ -181,10 +182,10 @@ class Identities(Part):
 
     @property
     def signs_in(self) -> bool:
-        """Whether its identities have credentials."""
+        """True if the identities have credentials."""
         return self.kind in ("form", "token", "key", "browser")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the identities, in the site's pool."""
+        """The names of the identities in the site's pool."""
         return self.credentials or tuple(f"{number}" for number in range(1, self.count + 1))

@@ -1,4 +1,4 @@
-"""What a site's answers mean, where it differs from others."""
+"""The meaning of a site's responses, where it differs from the common rules."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -12,7 +12,7 @@ from harvester.sites.part import Part
 
 
 class PolicyChange(Part):
-    """The table `[<site>.outcomes.policies.<outcome>]`: what is given replaces the common policy's field."""
+    """The table `[<site>.outcomes.policies.<outcome>]`: each given key replaces the field of the common policy."""
 
     retries: int | None = Field(None, ge=0, le=1000)
     backoff_s: float | None = Field(None, ge=0)
@@ -35,7 +35,7 @@ class SiteOutcomes(Part):
     rules: tuple[OwnRule, ...] = ()
     """`[[<site>.outcomes.rules]]`, tried in order before the common ones (outcomes/rules.toml)."""
     page_ending: str = Field("", max_length=100)
-    """With what every whole HTML page of the site ends, like `</html>`: without it, it is cut short."""
+    """The end of every complete HTML page of the site, such as `</html>`. A page without it was cut short."""
 
     @cached_property
     def policy_table(self) -> Mapping[Outcome, Policy]:
@@ -47,5 +47,5 @@ class SiteOutcomes(Part):
 
     @cached_property
     def own(self) -> SiteRules:
-        """What the classifier tries first."""
+        """The rules that the classifier tries first."""
         return SiteRules(RuleBook(self.rules) if self.rules else None, self.page_ending)

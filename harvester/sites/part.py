@@ -1,9 +1,9 @@
-"""The base of what a site's entry is made of."""
+"""The base class for the tables in a site's entry."""
 
 from pydantic import BaseModel, ConfigDict
 
 
 class Part(BaseModel):
-    """A table of a site's entry. A key that it does not know is refused, and so is inf, which TOML has."""
+    """A table in a site's entry. It refuses unknown keys, and inf, which TOML allows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""How fast a site may be asked, and what it says of that."""
+"""The request rate that a site allows, and the rules for its robots.txt and usage files."""
 
 from typing import Literal, NamedTuple, Self
 
@@ -9,47 +9,47 @@ from harvester.sites.part import Part
 
 
 class Limits(NamedTuple):
-    """What a site allows all workers together."""
+    """The limits of a site for all workers together."""
 
     interval_s: float
-    """The least time between two requests. 0: none is kept."""
+    """Minimum seconds between two requests; 0 for no interval."""
     concurrency: int
-    """Requests at the same time; with an interval of 0 those of one worker."""
+    """Maximum number of concurrent requests. With an interval of 0 it is counted for each worker alone."""
     window_requests: int = 0
-    """The most requests in any `window_s` seconds. 0: as many as the interval allows."""
+    """Maximum number of requests in any `window_s` seconds; 0 if only the interval limits them."""
     window_s: float = 0.0
 
 
 OWN_SERVERS_AT_ONCE = 16
-"""The fewest requests at the same time that a site without a rate is asked by one worker."""
+"""Minimum number of concurrent requests by a worker to a site without a rate."""
 
 
 class Politeness(Part):
-    """The table `[<site>.politeness]`. All hosts of the site share it, and all workers of one Redis."""
+    """The table `[<site>.politeness]`. It applies to all hosts of the site together, and to all workers at a Redis."""
 
     requests_per_second: float | None = Field(None, ge=0)
-    """None: HARVESTER_REQUESTS_PER_SECOND, or what the window makes when evenly used. 0: no limit."""
+    """Default: HARVESTER_REQUESTS_PER_SECOND, or the even rate of the window. 0 for no limit."""
     delay_s: float | None = Field(None, gt=0, le=3600)
-    """The least seconds between two requests, when that says it better. The slower of the two wins."""
+    """Minimum seconds between two requests. The slower of delay and rate wins."""
     concurrency: int | None = Field(None, ge=1, le=64)
-    """The most requests at the same time. None: HARVESTER_CONCURRENT_PER_HOST."""
+    """Maximum number of concurrent requests. Default: HARVESTER_CONCURRENT_PER_HOST."""
     window_requests: int | None = Field(None, ge=1, le=100_000)
-    """The most requests in any `window_s` seconds, however they fall."""
+    """Maximum number of requests in any `window_s` seconds, in any distribution."""
     window_s: float | None = Field(None, gt=0, le=86_400)
     looks_a_day: int | None = Field(None, ge=1, le=10_000_000)
-    """The most looks a day at items of standing jobs, evenly spread over the day. None: as many as are due."""
+    """Maximum number of visits a day to items of recurring jobs, spread evenly over the day. Default: no limit."""
     obey_crawl_delay: bool = True
-    """Whether the Crawl-delay of robots.txt slows requests down. It never speeds them up."""
+    """True if the Crawl-delay of robots.txt slows requests down. It never speeds them up."""
     obey_robots: bool = True
-    """False only together with `robots_reason`."""
+    """May be False only with a `robots_reason`."""
     robots_reason: str = Field("", max_length=300)
-    """Why robots.txt does not bind harvester here: who allowed it, and where that is written."""
+    """The reason why robots.txt does not bind harvester here: who allowed it, and where that is written."""
     conditional: bool = False
-    """Whether pages are asked for only if they changed since their records were stored."""
+    """True if a page is requested only if it changed since its records were stored."""
     read_opt_outs: bool = False
-    """Whether robots.txt, tdmrep.json and ai.txt are read for what they say of training and text mining."""
+    """True if robots.txt, tdmrep.json and ai.txt are read for their rules on training and text mining."""
     honour_opt_outs: Literal["record", "skip"] = "record"
-    """`record`: an opt-out is written on the records. `skip`: what it speaks of is not collected."""
+    """`record` writes an opt-out on the records. `skip` does not collect the content that it covers."""
 
     @model_validator(mode="after")
     def _reason_given(self) -> Self:
@@ -64,14 +64,14 @@ class Politeness(Part):
         return self
 
     def limits(self, config: Config) -> Limits:
-        """What holds for the site, with what the configuration says of all."""
+        """Returns the site's limits, with the defaults from the configuration."""
         rate = self.requests_per_second
         window_requests, window_s = self.window_requests or 0, self.window_s or 0.0
         if rate is None:
             rate = window_requests / window_s if window_s else config.requests_per_second
         interval_s = max(1 / rate if rate else 0.0, self.delay_s or 0.0)
         if window_s:
-            interval_s = max(interval_s, 0.001)  # a window is kept by those who keep turns
+            interval_s = max(interval_s, 0.001)  # only the shared limiter counts windows, and it needs an interval
         concurrency = self.concurrency or config.concurrent_per_host
         if not interval_s and self.concurrency is None:
             concurrency = max(concurrency, OWN_SERVERS_AT_ONCE)

@@ -1,4 +1,4 @@
-"""What is wrong in a table of a site's entry, in words for the person who wrote it."""
+"""Describes the faults in a table of a site's entry for the person who wrote it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin
@@ -17,11 +17,12 @@ RENAMED = {
     "later": "retryable",
     "dearer": "escalate",
 }
-"""Tables and keys of earlier versions, and what they are called now."""
+"""Tables and keys of earlier versions -> their names now."""
 
 
 def problems(error: ValidationError, model: type[BaseModel], *before: str) -> dict[str, str]:
-    """Place of each fault, as `county.breaker.probes` -> what is wrong there. `before` begins each place."""
+    """Returns the place of each fault, such as `county.breaker.probes` -> its description. `before` begins each
+    place."""
     found: dict[str, list[str]] = {}
     for each in error.errors():
         table, path = _place_of(each, model)
@@ -30,7 +31,7 @@ def problems(error: ValidationError, model: type[BaseModel], *before: str) -> di
 
 
 def _place_of(error: ErrorDetails, model: type[BaseModel]) -> tuple[type[BaseModel], list[str]]:
-    """The table in which the fault is, and the way to it: without pydantic's names of the members of a union."""
+    """Returns the table with the fault, and the path to it, without pydantic's names for members of a union."""
     table, annotation, path = model, None, list[str]()
     *way, last = error["loc"] or ("",)
     for step in way:
@@ -60,7 +61,7 @@ def _is_mapping(annotation: Any) -> bool:
 
 
 def _said(error: ErrorDetails, table: type[BaseModel]) -> str:
-    """Of a key that has another name now, or that is misspelt, the name that is meant."""
+    """Returns the description of a fault. For a renamed or misspelt key it includes the right name."""
     if error["type"] != "extra_forbidden":
         return said_of(error)
     key = str(error["loc"][-1])

@@ -1,4 +1,4 @@
-"""Where the property records of a county, town or state are published."""
+"""The source of the property records of a county, town or state."""
 
 import re
 from datetime import date
@@ -14,7 +14,7 @@ from harvester.validation import did_you_mean
 
 PlatformName = Annotated[str, AfterValidator(check_platform)]
 IGNORED = "ignored"
-"""Stands in place of a field for labels that are known, and that no field is read from."""
+"""Value in `labels` for a known label without a field."""
 _is_fips = re.compile(r"[0-9]{2}|[0-9]{5}|[0-9]{10}").fullmatch
 _is_address = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?").fullmatch
 _acceptance = re.compile(r"accepted by \S.* on (\d{4}-\d{2}-\d{2})").fullmatch
@@ -24,28 +24,29 @@ class PropertyRecords(Part):
     """The table `[<id>.property]`. The id is `us-oh-franklin`: country, state, jurisdiction."""
 
     name: str = Field(min_length=1, max_length=100)
-    """As people call it: `Franklin County`."""
+    """Common name, such as `Franklin County`."""
     fips: str
-    """The census code: of a state (2 digits), a county (5), or a town of New England (10: county subdivision)."""
+    """Census code of a state (2 digits), a county (5), or a town in New England (10: county subdivision)."""
     platform: PlatformName
-    """Software that publishes the records, and so the spider that reads them."""
+    """Software that publishes the records. It determines the spider."""
     base_url: str = Field(max_length=500)
-    """Where the platform begins, as a person opens it; of a layer or dataset, its address."""
+    """First page of the platform, as a person opens it; for a layer or dataset, its address."""
     parameters: dict[str, str | int] = Field(default_factory=dict)
-    """What the platform wants to be told beside the address, such as `parcel_id_field`; see docs/counties.md."""
+    """Further parameters of the platform, such as `parcel_id_field`; see docs/counties.md."""
     disclaimer: str = ""
-    """`accepted by NAME on 2026-01-31`: who has read the site's terms. Without it nobody agrees to them."""
+    """`accepted by NAME on 2026-01-31`: the person who has read and accepted the site's terms. Without it no agreement
+    is sent."""
     bulk_download: str = Field("", max_length=500)
-    """Where the jurisdiction offers all its records as a file, which is better than to ask for each."""
+    """Address of a file with all records of the jurisdiction, which is better than a request for each."""
     check: dict[str, str | int | float] = Field(default_factory=dict)
-    """A known `parcel`, and fields of its records with what they say: `harvester sites check` compares them."""
+    """A known `parcel`, and expected fields of its records, which `harvester sites check` compares."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """What the site calls fields, where harvester does not know it: `"Site Loc." = "situs_address"`, or with the title
-    of a section before it, `"Parcel: Loc." = "situs_address"`. A label that is to be left alone is `"ignored"`."""
+    """Labels of the site that harvester does not know: `"Site Loc." = "situs_address"`, or with the title of the
+    section, `"Parcel: Loc." = "situs_address"`. The value `"ignored"` skips a label."""
     checked: date | None = None
-    """When a known parcel was fetched here and was as expected. None: nobody has checked that the site is as said."""
+    """Day when a known parcel was fetched here and was as expected. None if the site was never checked."""
     changed: date | None = None
-    """Since when the site shows things otherwise on purpose: what control parcels said before is forgotten."""
+    """Day of an intended change of the site. Earlier results of control pages are dropped."""
     notes: str = Field("", max_length=500)
 
     @field_validator("fips", mode="before")

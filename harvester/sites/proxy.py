@@ -1,4 +1,4 @@
-"""From where a site is asked."""
+"""The settings of a site's proxies."""
 
 from typing import Annotated, Literal, Self
 
@@ -9,14 +9,14 @@ from harvester.sites.proxy_spec import MOST_SESSION_MINUTES, Geo, ProxySpec, Tie
 
 
 class Price(Part):
-    """What a tier costs."""
+    """The price of a tier."""
 
     usd_per_gb: float = Field(0.0, ge=0)
     usd_per_request: float = Field(0.0, ge=0)
 
 
 class Prices(Part):
-    """Of each tier."""
+    """The prices by tier."""
 
     datacenter: Price | None = None
     isp: Price | None = None
@@ -24,13 +24,13 @@ class Prices(Part):
     mobile: Price | None = None
 
     def of(self, tier: Tier) -> Price | None:
-        """None: not told."""
+        """Returns the price of a tier, None without one."""
         price: Price | None = None if tier is Tier.NONE else getattr(self, tier)
         return price
 
 
 class TierPlaces(Part):
-    """Where the exits of a tier stand, where that is another place than for the others."""
+    """Locations of the exits by tier, for tiers that differ from the others."""
 
     datacenter: Geo | None = None
     isp: Geo | None = None
@@ -38,17 +38,17 @@ class TierPlaces(Part):
     mobile: Geo | None = None
 
     def of(self, tier: Tier) -> Geo | None:
-        """None: not told."""
+        """Returns the location of a tier, None without one."""
         place: Geo | None = None if tier is Tier.NONE else getattr(self, tier)
         return place
 
 
 class ProxyBudget(Part):
-    """The most that all workers together may use in a day (UTC), in all tiers but `none`. None: no limit."""
+    """The limits for all workers together in a day (UTC), over all tiers except `none`. None means no limit."""
 
     requests: int | None = Field(None, ge=0)
     megabytes: float | None = Field(None, ge=0)
-    """What was received, as it came over the wire."""
+    """Megabytes received, counted on the wire."""
     usd: float | None = Field(None, ge=0)
     """Needs prices."""
 
@@ -57,26 +57,26 @@ class SiteProxy(Part):
     """The table `[<site>.proxy]`."""
 
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)] = (Tier.NONE,)
-    """The cheapest first. A request goes on to the next when the policy of its outcome says `escalate`."""
+    """Tiers, the cheapest first. A request moves to the next one when the policy for its outcome says `escalate`."""
     vendor: Vendor | None = None
-    """Who runs the proxies."""
+    """The vendor of the proxies."""
     country: str = ""
-    """`us`. Empty: anywhere."""
+    """Country such as `us`; empty for any."""
     state: str = ""
     city: str = ""
     zip: str = ""
     places: TierPlaces = TierPlaces()
-    """Tier -> its own country, state, city and zip, which then take the place of those above."""
+    """Tier -> its own country, state, city and zip, in place of those above."""
     sticky: Literal["none", "chain", "account"] = "none"
-    """What leaves by one address: nothing, the requests of a chain, all that an account asks."""
+    """Requests that keep one address: none, those in a chain, or all of an account."""
     session_minutes: int | None = Field(None, ge=1, le=MOST_SESSION_MINUTES)
-    """How long the vendor keeps the address, where it can be told."""
+    """Minutes that the vendor keeps the address, for vendors with that option."""
     strict: bool = False
-    """Whether a sticky request fails rather than leave by another address."""
+    """True if a sticky request fails rather than leave by another address."""
     budget: ProxyBudget = ProxyBudget()
     prices: Prices = Prices()
     cheaper_again_s: float = Field(3600.0, gt=0)
-    """How long a dearer tier is used, once a cheaper one was of no use, before one request tries the cheaper one."""
+    """Seconds that a more expensive tier is used before one request tries the cheaper one again."""
 
     @model_validator(mode="after")
     def _can_be_had(self) -> Self:
@@ -104,11 +104,11 @@ class SiteProxy(Part):
         return self.tiers != (Tier.NONE,)
 
     def place(self, tier: Tier) -> Geo:
-        """Where the exits of a tier stand."""
+        """Returns the location of a tier's exits."""
         return self.places.of(tier) or Geo(country=self.country, state=self.state, city=self.city, zip=self.zip)
 
     def spec(self, tier: Tier, session_id: str = "") -> ProxySpec:
-        """What the vendor is asked for. Raises ValueError when the vendor cannot give it."""
+        """Returns the request to the vendor. Raises ValueError when the vendor cannot fulfil it."""
         assert self.vendor is not None
         return ProxySpec(
             vendor=self.vendor,

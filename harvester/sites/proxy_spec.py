@@ -1,4 +1,4 @@
-"""Which proxy is wanted, in words of no vendor."""
+"""The specification of a proxy, independent of a vendor."""
 
 import re
 from enum import StrEnum
@@ -13,7 +13,7 @@ _US_STATE = re.compile(r"[a-z]{2}").fullmatch
 
 
 class Tier(StrEnum):
-    """A kind of exit. Each is dearer than those before it."""
+    """A kind of exit. The order is by price, from the cheapest."""
 
     NONE = "none"
     DATACENTER = "datacenter"
@@ -23,7 +23,7 @@ class Tier(StrEnum):
 
 
 class Vendor(StrEnum):
-    """Who runs the proxies."""
+    """A vendor of proxies, or one's own list."""
 
     LIST = "list"
     BRIGHTDATA = "brightdata"
@@ -32,19 +32,19 @@ class Vendor(StrEnum):
 
     @property
     def opens_tls(self) -> bool:
-        """Whether it may answer https requests in its own name; the others open a tunnel, and hear nothing of it."""
+        """True if it may answer https requests in its own name; the others open a tunnel and cannot see the content."""
         return self in (Vendor.BRIGHTDATA, Vendor.ZYTE)
 
 
 class Geo(BaseModel):
-    """Where the exit stands. Lower case; words of a name are joined by `_`, as `new_york`."""
+    """The location of an exit. Lower case; words of a name are joined by `_`, as in `new_york`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     country: str = Field("", pattern=r"^([a-z]{2})?$")
     """ISO 3166; `eu` is a group at Bright Data."""
     state: str = Field("", pattern=r"^([a-z]+(_[a-z]+)*)?$")
-    """As the vendor writes it: `ny` at Bright Data, `new_york` at Oxylabs."""
+    """State in the vendor's spelling: `ny` at Bright Data, `new_york` at Oxylabs."""
     city: str = Field("", pattern=r"^([a-z]+(_[a-z]+)*)?$")
     zip: str = Field("", pattern=r"^([0-9]{5})?$")
 
@@ -56,7 +56,7 @@ class Geo(BaseModel):
 
 
 class ProxySpec(BaseModel):
-    """What a vendor is asked for. What it cannot give is refused here, before anything is sent."""
+    """The request to a vendor. An impossible one is refused here, before anything is sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,11 +64,11 @@ class ProxySpec(BaseModel):
     tier: Tier
     geo: Geo = Geo()
     session_id: str = Field("", pattern=r"^([a-z0-9]{1,32}|\d{1,3}(\.\d{1,3}){3})?$")
-    """Requests of one session leave by one address. For Bright Data and `strict`: that address."""
+    """Requests with the same id leave by one address. For Bright Data with `strict`: that address."""
     session_ttl: int | None = Field(None, ge=1, le=MOST_SESSION_MINUTES)
     """Minutes."""
     strict: bool = False
-    """Whether a request fails rather than leave by another address."""
+    """True if a request fails rather than leave by another address."""
 
     @model_validator(mode="after")
     def _can_be_had(self) -> Self:
@@ -130,5 +130,6 @@ _PROBLEMS = {Vendor.BRIGHTDATA: _brightdata, Vendor.OXYLABS: _oxylabs, Vendor.ZY
 
 
 def session_id(spider: str, who: str, shard: int) -> str:
-    """The id of a session: of an account or a chain of requests (`who`). Another shard gives another address."""
+    """Returns the id of a session, for an account or a chain of requests (`who`). Another shard gives another
+    address."""
     return blake2s(f"{spider}\0{who}\0{shard}".encode(), digest_size=8).hexdigest()

@@ -1,6 +1,6 @@
-"""A recorded flow: the steps that a person took on a site in Chrome's Recorder, and what is collected of each row.
+"""A recorded flow: the steps that a person took on a site in Chrome's Recorder, and the data that each row collects.
 
-The recording is untrusted; the file beside it is written by whoever runs it.
+The recording is untrusted. The settings file beside it is written by the person who runs it.
 """
 
 import re
@@ -24,13 +24,13 @@ from harvester.validation import did_you_mean, said_of
 
 MOST_STEPS = 500
 MOST_BYTES = 256 * 1024
-"""Of a recording, and of the file beside it: both go along with the job."""
+"""Maximum bytes of a recording, and of its settings file, because both are stored with the job."""
 USUAL_TIMEOUT_MS = 5000
-"""Of a step where neither it nor its recording says another, as Chrome's Recorder has it."""
+"""Milliseconds for a step, if neither the step nor its recording sets a timeout. The default in Chrome's Recorder."""
 NAVIGATE_TIMEOUT_MS = 30_000
-"""Of a step `navigate` that says none, likewise."""
+"""Milliseconds for a step `navigate` without a timeout. The default in Chrome's Recorder."""
 MAIN = "main"
-"""Target of steps on the page with which a flow begins."""
+"""Target of steps on the first page of a flow."""
 EXTRACT = "extract"
 """The custom step that reads fields: its parameters hold `fields`."""
 _column = re.compile(r"(?<!\$)\{([A-Za-z_][\w .-]*)\}")
@@ -58,25 +58,25 @@ def _chains(value: object) -> object:
 
 
 Chain = tuple[str, ...]
-"""Each is looked for within the one before, through shadow roots."""
+"""Each selector is searched within the result of the one before, through shadow roots."""
 Selectors = Annotated[tuple[Chain, ...], BeforeValidator(_chains)]
-"""Alternatives: the first that is there is taken."""
+"""Alternatives: the first one on the page is used."""
 OneOrMore = Annotated[
     tuple[Chain, ...], BeforeValidator(lambda value: _chains([value] if isinstance(value, str) else value))
 ]
 Milliseconds = Annotated[float, Field(ge=1, le=30_000)]
 Frame = tuple[Annotated[int, Field(ge=0)], ...]
-"""The way from a page to a frame in it, or in one of its frames: the number of each, from 0."""
+"""The path from a page to a frame, by the index of the frame at each level, from 0."""
 
 
 class _Recorded(BaseModel):
-    """A part of a recording. Keys that are not known are passed over: the Recorder notes more than is replayed."""
+    """A part of a recording. Unknown keys are ignored, because the Recorder stores more than is replayed."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel, allow_inf_nan=False)
 
 
 class AssertedEvent(_Recorded):
-    """To what the step leads: another page. Its address and title are not compared."""
+    """The event that a step must cause: another page. Its address and title are not compared."""
 
     type: Literal["navigation"]
 
@@ -85,7 +85,7 @@ class _Step(_Recorded):
     timeout: Milliseconds | None = None
     asserted_events: tuple[AssertedEvent, ...] = ()
     target: str = MAIN
-    """Address of the page, or frame of the first page, that it is done on."""
+    """Address of the page, or frame of the first page, that the step belongs to."""
 
 
 class _InFrame(_Step):
@@ -107,7 +107,7 @@ class SetViewport(_Step):
 
 
 class EmulateNetworkConditions(_Step):
-    """Bytes a second, and milliseconds. Without any the network is gone."""
+    """Limits in bytes a second and milliseconds. Without bandwidth the network is off."""
 
     type: Literal["emulateNetworkConditions"]
     download: float = Field(ge=0)
@@ -121,14 +121,14 @@ class Navigate(_Step):
 
 
 class Click(_OnElement):
-    """The offsets are from the upper left corner of the element."""
+    """A click. The offsets are from the upper left corner of the element."""
 
     type: Literal["click", "doubleClick"]
     offset_x: float
     offset_y: float
     button: Literal["primary", "auxiliary", "secondary", "back", "forward"] = "primary"
     device_type: Literal["mouse", "pen", "touch"] = "mouse"
-    """All are replayed by a mouse, as the Recorder does it."""
+    """Every device is replayed by a mouse, as in the Recorder."""
     duration: float = Field(50, ge=0, le=30_000)
 
 
@@ -142,11 +142,11 @@ class Change(_OnElement):
 
     @property
     def secrets(self) -> list[str]:
-        """Names of the secrets that are typed, written `${SESSION_COUNTY_PASSWORD}`."""
+        """The names of the secrets to type, written as `${SESSION_COUNTY_PASSWORD}`."""
         return _secret.findall(self.value)
 
     def filled(self, secret_of: Any) -> str:
-        """The value with its secrets."""
+        """Returns the value with its secrets."""
         return _secret.sub(lambda found: str(secret_of(found[1].lower())), self.value)
 
 
@@ -160,17 +160,17 @@ class Scroll(_InFrame):
     x: float = 0
     y: float = 0
     selectors: Selectors | None = None
-    """What is scrolled, instead of the page."""
+    """The element to scroll, instead of the page."""
 
 
 class WaitForElement(_OnElement):
-    """Waits until so many are there, all with these attributes and properties."""
+    """Waits until the number of elements matches, all with the given attributes and properties."""
 
     type: Literal["waitForElement"]
     operator: Literal[">=", "==", "<="] = ">="
     count: int = Field(1, ge=0)
     visible: bool = True
-    """False: waits until that does not hold."""
+    """False: waits until the condition does not hold."""
     properties: dict[str, Any] = {}
     attributes: dict[str, str] = {}
 
@@ -191,7 +191,7 @@ class CustomStep(_InFrame):
 
     @property
     def fields(self) -> "Fields":
-        """Those that it reads. Raises ValidationError."""
+        """The fields that the step reads. Raises ValidationError."""
         return _Extract.model_validate(self.parameters).fields if self.name == EXTRACT else {}
 
 
@@ -201,18 +201,18 @@ _KINDS = (
 )  # fmt: skip
 Step = Annotated[_KINDS, Field(discriminator="type")]
 TYPES = tuple(name for kind in get_args(_KINDS) for name in get_args(kind.model_fields["type"].annotation))
-"""Of steps."""
+"""Names of the types of steps."""
 
 
 class Recording(_Recorded):
-    """As Chrome's Recorder exports it: the schema of @puppeteer/replay."""
+    """A recording as Chrome's Recorder exports it: the schema of @puppeteer/replay."""
 
     title: str = Field(min_length=1)
     timeout: Milliseconds | None = None
     steps: tuple[Step, ...] = Field(max_length=MOST_STEPS)
 
     def seconds(self, step: _Step) -> float:
-        """What the step may take."""
+        """Returns the seconds that the step may take."""
         usual = NAVIGATE_TIMEOUT_MS if isinstance(step, Navigate) else self.timeout or USUAL_TIMEOUT_MS
         return (step.timeout or usual) / 1000
 
@@ -221,15 +221,15 @@ class Recording(_Recorded):
 
 
 class WantedField(Part):
-    """What is read from a page: a selector, or a table with one."""
+    """A field to read from a page: a selector, or a table with one."""
 
     selector: OneOrMore
     attribute: str = ""
-    """Read in place of the text."""
+    """Attribute to read in place of the text."""
     all: bool = False
-    """Whether all that is found is read, as a list; else the first."""
+    """True to read all matches as a list; else the first one."""
     optional: bool = False
-    """Whether it may be missing. Where another is, the page is not as it was: layout_changed."""
+    """True if the field may be missing. A missing required field gives the outcome layout_changed."""
     frame: Frame = ()
 
 
@@ -246,30 +246,30 @@ class _Extract(BaseModel):
 
 
 class Collected(Part):
-    """The file beside a recording, `flow.toml` beside `flow.json`: what is collected, and what the steps may do."""
+    """The settings file of a recording, `flow.toml` beside `flow.json`: the data to collect, and the permissions."""
 
     fields: Fields = Field(default_factory=dict)
     html: bool = True
-    """Whether the last page is kept as HTML."""
+    """True to save the last page as HTML."""
     screenshot: bool = False
     pdf: bool = False
-    """Whether the last page is kept as it is printed."""
+    """True to save the last page as a PDF."""
     capture: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()
-    """Addresses, with `*` for anything, of which the XHR and fetch answers are kept."""
+    """Addresses, with `*` for anything, whose XHR and fetch responses are saved."""
     downloads: int = Field(0, ge=0, le=100)
-    """How many files the steps download. With fewer, or half a file, the row has failed."""
+    """Number of files that the steps download. With fewer, or an incomplete one, the row has failed."""
     no_results: OneOrMore | tuple[()] = ()
-    """Selectors of what a page shows that has nothing for a row: the row is done then, with the outcome no_results."""
+    """Selectors for a page that has nothing for a row. The row is then done, with the outcome no_results."""
     hosts: tuple[Host, ...] = ()
-    """Further hosts to which the steps may lead, beside those of the site at which they begin."""
+    """Further hosts that the steps may open, beside those of the first page's site."""
     trusted: bool = False
-    """Whether JavaScript in the recording may be run, and custom steps passed over."""
+    """True if JavaScript in the recording may run, and custom steps may be skipped."""
     timeout_s: float = Field(120.0, gt=0, le=570)
     """Seconds that all steps together may take."""
 
     @property
     def words(self) -> list[str]:
-        """What is kept of a row."""
+        """The names of the data that is saved for a row."""
         kept = {
             "the last page as HTML": self.html,
             "a picture of it": self.screenshot,
@@ -281,7 +281,7 @@ class Collected(Part):
 
 
 class Flow(BaseModel):
-    """A recording with what stands beside it."""
+    """A recording with its settings."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -290,17 +290,17 @@ class Flow(BaseModel):
 
     @cached_property
     def start_url(self) -> str:
-        """Where it begins; empty when it opens no page."""
+        """The address of the first page; empty without one."""
         return next((step.url for step in self.recording.steps if isinstance(step, Navigate)), "")
 
     @cached_property
     def columns(self) -> list[str]:
-        """Of a row, those that its steps want."""
+        """The columns of a row that the steps use."""
         texts = _texts([_data(step) for step in self.recording.steps])
         return list(dict.fromkeys(name for text in texts for name in _column.findall(text)))
 
     def is_own(self, url: str) -> bool:
-        """Whether an address is of the site at which the flow begins, or of a host that is named beside it."""
+        """Returns True if an address belongs to the first page's site, or to a host in the settings."""
         parts = _split(url)
         if parts.scheme not in ("http", "https"):
             return False
@@ -309,7 +309,8 @@ class Flow(BaseModel):
         return not {*patterns_of(parts.scheme, parts.netloc.lower())}.isdisjoint(self.collected.hosts)
 
     def filled(self, row: Mapping[str, Any]) -> "Flow":
-        """With the values of a row in place of `{column}`. Raises UsageError when it lacks one."""
+        """Returns the flow with the values of a row in place of `{column}`. Raises UsageError when a value is
+        missing."""
         if missing := [name for name in self.columns if row.get(name) in (None, "")]:
             raise UsageError(f"the row has no {' and no '.join(map(repr, missing))}, which the recording wants")
         steps = [_filled(_data(step), row) for step in self.recording.steps]
@@ -317,11 +318,11 @@ class Flow(BaseModel):
         return Flow(recording=Recording.model_validate({**outline, "steps": steps}), collected=self.collected)
 
     def as_data(self) -> dict[str, Any]:
-        """As JSON has it: what `Flow.model_validate` reads."""
+        """Returns the flow as JSON data, which `Flow.model_validate` reads."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def faults(self) -> Iterator[str]:
-        """What the recording may not do, and where."""
+        """Yields the forbidden actions of the recording, with their places."""
         if not self.start_url:
             yield "it opens no page: record it from the first page on, so that it has a step `navigate`"
             return
@@ -339,7 +340,7 @@ class Flow(BaseModel):
 
 
 def _faults_of(flow: Flow, step: Any) -> Iterator[str]:
-    """What a step may not do."""
+    """Yields the forbidden actions of a step."""
     addresses = [step.url] if isinstance(step, Navigate) else []
     addresses += [step.target] if step.target != MAIN else []
     for url in addresses:
@@ -376,7 +377,7 @@ def _faults_of(flow: Flow, step: Any) -> Iterator[str]:
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of an address; none of what is no address."""
+    """Returns the parts of an address; empty parts for an invalid one."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -384,7 +385,7 @@ def _split(url: str) -> SplitResult:
 
 
 def words_of(step: Any) -> str:
-    """What a step does, for people."""
+    """Returns the action of a step in words for people."""
     on = repr(" >> ".join(step.selectors[0])) if getattr(step, "selectors", None) else "the page"
     match step:
         case SetViewport():
@@ -423,7 +424,7 @@ def words_of(step: Any) -> str:
         case CustomStep(name="extract"):
             try:
                 return f"reads {', '.join(step.fields)}"
-            except ValidationError:  # the flow's `faults` say what is wrong with them
+            except ValidationError:  # the flow's `faults` describe the error
                 return "reads fields"
         case _:
             return f"passes over the custom step {step.name!r}"
@@ -433,9 +434,9 @@ def words_of(step: Any) -> str:
 
 
 def parse_flow(recording: str, collected: str = "") -> Flow:
-    """Of the texts of both files. Raises UsageError with a line for each fault, and where it is.
+    """Reads a flow from the texts of both files. Raises UsageError with a line for each fault and its place.
 
-    What the recording may not do is told by the flow's `faults`.
+    The flow's `faults` list the forbidden actions.
     """
     try:
         beside = Collected(**tomllib.loads(collected))
@@ -451,21 +452,21 @@ def parse_flow(recording: str, collected: str = "") -> Flow:
 
 
 def refused(what: str, said: Iterable[str]) -> UsageError:
-    """What is raised to the person who gave it."""
+    """Returns the exception for the person who wrote the file."""
     return UsageError("\n".join([f"{what} cannot be used:".capitalize(), *(f"  {line}" for line in said)]))
 
 
 def read_files(path: Path) -> tuple[str, str]:
-    """The texts of a recording and of the file beside it, if there is one. Raises UsageError."""
+    """Returns the texts of a recording and of its settings file, if there is one. Raises UsageError."""
     beside = path.with_suffix(".toml")
     return read_text(path), read_text(beside) if beside.is_file() else ""
 
 
 def read_text(path: Path) -> str:
-    """Raises UsageError."""
+    """Returns the text of a file. Raises UsageError."""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)  # what is no file may have no end
+            content = file.read(MOST_BYTES + 1)  # a device may have no end
     except OSError as error:
         raise UsageError(f"The file {path} cannot be read: {error.strerror or error}.") from None
     if len(content) > MOST_BYTES:
@@ -477,7 +478,7 @@ def read_text(path: Path) -> str:
 
 
 def _said(error: ErrorDetails) -> str:
-    """A fault of the recording, and where it is: `step 3 (click): offsetX is missing`."""
+    """Returns a fault of the recording with its place: `step 3 (click): offsetX is missing`."""
     place = [str(part) for part in error["loc"]]
     where, kind, context = "", error["type"], error.get("ctx", {})
     if place[:1] == ["steps"] and len(place) > 1:
@@ -517,7 +518,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _filled(value: Any, row: Mapping[str, Any], *, in_address: bool = False) -> Any:
-    """With the row's values in all texts but scripts; in addresses as these write them."""
+    """Returns the data with the row's values in all texts except scripts; in addresses they are quoted."""
     if isinstance(value, str):
         as_written = (lambda text: quote(text, safe="")) if in_address else str
         return _column.sub(lambda found: as_written(str(row[found[1]])), value)

@@ -1,4 +1,4 @@
-"""Reads the entries of all sites, and finds the one that an address belongs to."""
+"""Reads the entries of all sites, and finds the site of an address."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,13 +16,13 @@ from harvester.sites.site import MOST_NAME, Site, patterns_of, usual_host
 from harvester.sites.site_file import SiteFile
 
 MOST_KNOWN = 10_000
-"""Names and hosts whose site is kept; a crawl of pictures meets many hosts."""
+"""Maximum number of names and hosts with a cached site; a crawl of pictures meets many hosts."""
 UNDER_WAY = 256
-"""Addresses whose site is kept: a dozen middlewares ask for that of each request."""
+"""Maximum number of addresses with a cached site: a dozen middlewares need it for each request."""
 
 
 class Registry:
-    """All sites. One of the user's own replaces a packaged one of the same name, and comes first at its hosts."""
+    """All sites. The user's own entry replaces a packaged one with the same name, and has priority at its hosts."""
 
     def __init__(self, sites: Iterable[Site] = (), packaged: Sequence[SiteFile] = ()) -> None:
         self._sites = {site.name: site for site in sites}
@@ -33,30 +33,30 @@ class Registry:
         self._by_url = lru_cache(UNDER_WAY)(self._of)
 
     def __iter__(self) -> Iterator[Site]:
-        """All. Raises UsageError when two packaged entries have one name or one host."""
+        """Yields all sites. Raises UsageError when two packaged entries share a name or a host."""
         return chain(self._sites.values(), self._unreplaced(self._all_packaged))
 
     def named(self, name: str) -> Site:
-        """The site of this name; of an unregistered one, the entry that is assumed."""
+        """Returns the site with this name; for an unregistered one, the default entry."""
         return self._by_name(name)
 
     def of(self, url: str) -> Site:
-        """The site of an address: registered, or its host with all defaults."""
+        """Returns the site of an address: a registered one, or its host with all defaults."""
         return self._by_url(url)
 
     def _of(self, url: str) -> Site:
         try:
             parts = urlsplit(url)
             scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()
-            with suppress(UnicodeError):  # it is no host, and is refused where it is to be asked
+            with suppress(UnicodeError):  # not a host; the request is refused later
                 host = ascii_netloc(host)
             host = usual_host(scheme, host[:MOST_NAME])
         except ValueError:
-            scheme, host = "", ""  # it is no address, and is refused where it is to be asked
+            scheme, host = "", ""  # not an address; the request is refused later
         return self._by_host(scheme, host)
 
     def having(self, table: str) -> Iterator[Site]:
-        """Those whose entry has this table."""
+        """Returns the sites whose entry has this table."""
         return (site for site in chain(self._sites.values(), self._mentioned(table)) if table in site.model_fields_set)
 
     def _named(self, name: str) -> Site:
@@ -72,7 +72,7 @@ class Registry:
         return next(chain(own, packaged), None) or _assumed(host)
 
     def _mentioned(self, word: str) -> Iterator[Site]:
-        """Packaged sites of the files in which the word stands: no other is parsed."""
+        """Yields the packaged sites of files that contain the word; no other file is parsed."""
         sites = (file.sites.values() for file in self._packaged if word and word in file.text)
         return self._unreplaced(chain.from_iterable(sites))
 
@@ -85,18 +85,18 @@ class Registry:
 
 
 def _assumed(name: str) -> Site:
-    """The entry of a site that has none. What is asked for may name a host that cannot be: it is not checked."""
+    """Returns the entry for an unregistered site. It skips validation, because the host may be invalid."""
     return Site.model_construct(name=name, hosts=(name,))
 
 
 @lru_cache(maxsize=1)
 def load_sites() -> Registry:
-    """The sites of this process."""
+    """Returns the sites of this process."""
     return read_sites(load_config())
 
 
 def read_sites(config: Config) -> Registry:
-    """The packaged entries and those of HARVESTER_SITES_DIR. Raises UsageError that names file, site and key."""
+    """Reads the packaged entries and those in HARVESTER_SITES_DIR. Raises UsageError that names file, site and key."""
     return Registry(sites_of(own_files(config)), packaged_files())
 
 
@@ -107,7 +107,7 @@ def packaged_files() -> tuple[SiteFile, ...]:
 
 
 def own_files(config: Config) -> list[SiteFile]:
-    """Those of HARVESTER_SITES_DIR. Raises UsageError when there is no such folder, or it cannot be read."""
+    """Returns the files in HARVESTER_SITES_DIR. Raises UsageError when that folder is missing or unreadable."""
     folder = config.sites_dir
     try:
         if folder is not None and not folder.is_dir():
@@ -118,7 +118,7 @@ def own_files(config: Config) -> list[SiteFile]:
 
 
 def sites_of(files: Iterable[SiteFile]) -> list[Site]:
-    """All of them. Raises UsageError when two have one name or one host."""
+    """Returns all sites of the files. Raises UsageError when two share a name or a host."""
     sites: list[Site] = []
     where: dict[str, SiteFile] = {}
     whose: dict[str, str] = {}
@@ -140,7 +140,7 @@ def sites_of(files: Iterable[SiteFile]) -> list[Site]:
 def _files_below(folder: Traversable | Path) -> Iterator[SiteFile]:
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
         if entry.name.startswith("."):
-            continue  # an editor's copy; or where Kubernetes keeps what the others are links to
+            continue  # an editor's copy, or the folder that Kubernetes links to
         if entry.is_dir():
             yield from _files_below(entry)
         elif entry.name.endswith(".toml"):

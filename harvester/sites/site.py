@@ -22,17 +22,17 @@ from harvester.sites.property import PlatformName, PropertyRecords
 from harvester.sites.proxy import SiteProxy
 
 MOST_NAME = 260
-"""Characters of a site's name: a host name and its port have no more."""
+"""Maximum characters of a site's name: a host name and its port have no more."""
 USUAL_PORTS = {"http": "80", "https": "443"}
-"""Of addresses that name none."""
+"""Ports of addresses without one."""
 _is_host = re.compile(r"(?:\*\.)?(?:[\w-]+\.)*[\w-]+(?::\d{1,5})?|\[[0-9a-f:]+\](?::\d{1,5})?").fullmatch
 _is_wildcard_with_port = re.compile(r"\*.*:\d+").fullmatch
 _host_in = re.compile(r"(?:\w+:)?//(?:[^/@]*@)?([^/?#]+)|([^/?#]+)[/?#]").match
-"""Of an address, with a scheme or without: its host."""
+"""Finds the host in an address, with a scheme or without."""
 
 
 def _host(value: str) -> str:
-    """As addresses name it: in small letters, an international name in its ASCII form."""
+    """Returns the host as addresses write it: in lower case, an international name in its ASCII form."""
     if found := _host_in(value):
         raise ValueError(f"{value!r} is an address; name its host alone: {(found[1] or found[2])!r}")
     host = value.lower()
@@ -51,13 +51,13 @@ Host = Annotated[str, AfterValidator(_host)]
 
 
 class Site(Part):
-    """A county, a network, an API. All that is not written in its entry has the default of its table."""
+    """A county, a network or an API. Missing tables have their defaults."""
 
     name: str = Field(min_length=1, max_length=MOST_NAME)
-    """Its key in the frontier, the throttle, the breaker and in stats. Of an unregistered host: the host."""
+    """Key in the frontier, the throttle, the breaker and in stats. For an unregistered host: the host."""
     hosts: Annotated[tuple[Host, ...], BeforeValidator(_listed)] = ()
-    """`example.org`, `example.org:8080`, or `*.example.org` for all hosts below it. A jurisdiction has none where its
-    host serves others, too."""
+    """`example.org`, `example.org:8080`, or `*.example.org` for all subdomains. A jurisdiction has none if its host
+    serves others too."""
     politeness: Politeness = Politeness()
     breaker: SiteBreaker = SiteBreaker()
     outcomes: SiteOutcomes = SiteOutcomes()
@@ -67,9 +67,9 @@ class Site(Part):
     http: SiteHttp = SiteHttp()
     property: PropertyRecords | None = None
     platform: PlatformName | None = None
-    """Of a vendor's host that serves many jurisdictions: their software. One's own stands in `property`."""
+    """Software of a vendor's host with many jurisdictions. For a single jurisdiction it stands in `property`."""
     recording: str = Field("", max_length=200)
-    """File of a recorded flow, as seen from HARVESTER_SITES_DIR: `scrapy crawl flow -a recording=<name>` does it."""
+    """File of a recorded flow, relative to HARVESTER_SITES_DIR. `scrapy crawl flow -a recording=<name>` runs it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -92,14 +92,15 @@ class Site(Part):
 
 
 def usual_host(scheme: str, host: str) -> str:
-    """As most addresses write it: without a dot at its end, and without the port that is usual."""
+    """Returns the host as most addresses write it: without a final dot, and without the default port."""
     name, _, port = host.rpartition(":") if host.rpartition(":")[2].isdecimal() else (host, "", "")
     name = name.removesuffix(".")
     return name if port in ("", USUAL_PORTS.get(scheme)) else f"{name}:{port}"
 
 
 def patterns_of(scheme: str, host: str) -> Iterator[str]:
-    """What `hosts` may name this host by, the closest first. `host` is in small letters, maybe with a port."""
+    """Yields the values of `hosts` that match this host, the closest first. `host` is in lower case, maybe with a
+    port."""
     bare = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     labels = bare.split(".")
     yield host if bare != host else f"{host}:{USUAL_PORTS.get(scheme, '')}"
@@ -108,5 +109,5 @@ def patterns_of(scheme: str, host: str) -> Iterator[str]:
 
 
 def policy_of(site: Site, outcome: Outcome) -> Policy:
-    """The row of the common table, with what the site's entry says otherwise."""
+    """Returns the policy for the outcome, with the changes in the site's entry."""
     return site.outcomes.policy_table[outcome]

@@ -14,7 +14,8 @@ from harvester.sites.site import Site
 
 
 class SiteFile:
-    """Is read at once, and parsed when one of its sites is asked for: that takes far longer."""
+    """A file of entries. It is read at once, and parsed only for the first use of a site, because that takes far
+    longer."""
 
     def __init__(self, path: Traversable | Path) -> None:
         self.path = path
@@ -25,7 +26,7 @@ class SiteFile:
 
     @cached_property
     def sites(self) -> dict[str, Site]:
-        """By name. Raises UsageError that names file, site and key."""
+        """The sites by name. Raises UsageError that names file, site and key."""
         try:
             tables: dict[str, Any] = tomllib.loads(self.text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The states, by the code with which the census codes of their counties begin."""
+"""The states, by the first two digits of the census codes of their counties."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ class UsState(NamedTuple):
     """A state, a territory, or the District of Columbia."""
 
     code: str
-    """As the post writes it: `OH`."""
+    """Postal code, such as `OH`."""
     name: str
 
 
