@@ -1,4 +1,4 @@
-"""What people want not to be kept: purges and opt-outs."""
+"""Removes data of people who do not want it stored: purges and opt-outs."""
 
 OPT_OUTS = "opt_outs"
-"""Collection of the accounts that say no: DID, `declared`, and `known_at` by the clock of MongoDB."""
+"""Collection of accounts that opted out: DID, `declared`, and `known_at` by the clock of MongoDB."""

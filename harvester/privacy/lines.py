@@ -1,4 +1,4 @@
-"""Staged and rejected lines that show an account, whatever a site put into them."""
+"""Edits staged and rejected lines that show an account, with any content from a site."""
 
 import json
 from collections.abc import Iterable
@@ -8,11 +8,12 @@ from harvester.parsers.bluesky.scrub import PURGED, scrub
 
 Document = dict[str, Any]
 _RAW = b'"raw":'
-"""Stands before the last member of a line, and nowhere earlier: quotes within texts are escaped."""
+"""Bytes before the last member of a line. They occur nowhere earlier, because quotes within texts are escaped."""
 
 
 def read_line(line: bytes) -> Document:
-    """Its members. `raw` is its text where Python cannot read it: nested too deep, numbers of thousands of digits."""
+    """Returns the members of a line. `raw` stays text if Python cannot read it: nested too deep, or numbers with
+    thousands of digits."""
     try:
         members: Document = json.loads(line)
     except (ValueError, RecursionError):
@@ -23,9 +24,9 @@ def read_line(line: bytes) -> Document:
 
 
 def emptied(raw: Any, dids: Iterable[str]) -> tuple[Any, bool]:
-    """`raw` without what it shows of these accounts, and whether that changed it.
+    """Returns `raw` without the content of these accounts, and True if that changed it.
 
-    Of a text, and of what is nested too deep to be looked through, nothing stays.
+    A text, and content that is nested too deep to search, is removed as a whole.
     """
     if isinstance(raw, str):
         return (PURGED, True) if any(did in raw for did in dids) else (raw, False)
@@ -40,7 +41,7 @@ def emptied(raw: Any, dids: Iterable[str]) -> tuple[Any, bool]:
 
 
 def written(members: Document) -> bytes:
-    """The line, without newline. A number that is none in JSON, like 1e400, costs the whole of `raw`."""
+    """Returns the line, without newline. A number that JSON does not allow, such as 1e400, removes the whole `raw`."""
     try:
         return json.dumps(members, separators=(",", ":"), allow_nan=False).encode()
     except ValueError:

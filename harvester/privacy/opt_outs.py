@@ -1,8 +1,8 @@
-"""Takes back what was kept of accounts before it was known that they do not want to be collected.
+"""Removes data of accounts that was stored before their opt-out was known.
 
-A label is in every view of an account, but may be new. A declaration of user intents is asked for once, when it is the
-account's turn; other accounts' lists, feeds and threads may have shown it before. So accounts that say no are written
-down in MongoDB, where every process and every later run finds them: one that was killed leaves its work to the next.
+A label is in every view of an account, but may be new. A declaration of user intents is requested once, when the
+account is visited, and lists, feeds and threads of other accounts may have shown the account before. So opt-outs are
+stored in MongoDB for all processes and later runs: when a run is killed, the next one does its work.
 """
 
 import json
@@ -33,37 +33,37 @@ from harvester.stores.staging import SUFFIX, read_segment, recover, rewrite_segm
 
 Document = dict[str, Any]
 Declared = tuple[str, ...]
-"""What an account declared against being collected, as records say it in `opt_outs`."""
+"""The account's declarations against being collected, as in `opt_outs` of records."""
 
 
 class KnownOptOut(NamedTuple):
-    """What is known of an account that says no."""
+    """The opt-out of an account."""
 
     declared: Declared
     seen_at: datetime
-    """When the page was fetched that said so."""
+    """Time when the page with the opt-out was fetched."""
 
 
 BULK_DATASET = "bulkDataset"
-"""The declared intent that speaks of what harvester does."""
+"""The declared intent that covers what harvester does."""
 BY_LABEL: Declared = (NO_UNAUTHENTICATED,)
-"""Of an account whose every view says so."""
+"""Opt-out of an account whose every view has the label."""
 UNKNOWN: Declared = ("declaration unknown",)
-"""Of an account whose server does not say what it declares, and of which nothing was harvested before."""
+"""Opt-out of a new account whose server does not return its declaration."""
 MOST_TOGETHER = 100_000
-"""Accounts that one query names; MongoDB takes no query of more than 16 MB."""
+"""Maximum number of accounts in a query; MongoDB limits a query to 16 MB."""
 LATE = timedelta(minutes=1)
-"""How long after its `known_at` an account may become visible to others."""
+"""Time from an account's `known_at` until other processes see it, at most."""
 
 _REMOVED = [kind for kind in RECORDS.values() if issubclass(kind, BlueskyRecord) and kind not in (Profile, Follow)]
-"""Of an account that says no the stub of its profile stays, and edges that other accounts' lists show."""
+"""Kinds to remove. A stub of the profile stays, and so do the edges that other accounts' lists show."""
 _IN_STUB = {"did", "handle", "opt_outs", "intents", "provenance"}
 _NOT_IN_STUB = [name for name in Profile.__struct_fields__ if name not in _IN_STUB]
 _dids = re.compile(rb"did:[a-z]+:[A-Za-z0-9._:%-]+").findall
 
 
 def writes_of(known: Mapping[str, KnownOptOut], withdrawn: Collection[str]) -> list[UpdateOne | DeleteOne]:
-    """What is to be written to OPT_OUTS when accounts say no, or do not any more."""
+    """Returns the writes to OPT_OUTS for new and for withdrawn opt-outs."""
     at = {"known_at": {"$ifNull": ["$known_at", "$$NOW"]}}
     changes: list[UpdateOne | DeleteOne] = [DeleteOne({"_id": did}) for did in withdrawn]
     for did, (declared, seen_at) in known.items():
@@ -73,19 +73,19 @@ def writes_of(known: Mapping[str, KnownOptOut], withdrawn: Collection[str]) -> l
 
 
 class TakenBack(NamedTuple):
-    """Kind (and `quote`, `picture`) -> how many were removed."""
+    """The numbers of removed things by kind, including `quote` and `picture`."""
 
     removed: Counter[str]
     of_run: Counter[str]
-    """Those among them that were kept for the jobs of the run."""
+    """The part that was stored for the jobs of the run."""
 
 
 def take_back(database: Database[Document], config: Config, spider: str, jobs: Collection[str] = ()) -> TakenBack:
-    """Removes what is kept of accounts that say no: records, quotes of them, pictures, staged lines of the spider.
+    """Removes the data of accounts that opted out: records, quotes, pictures, and staged lines of the spider.
 
-    `jobs`: of the run, if it has begun. What jobs keep that do not honour opt-outs stays. Completes the
-    segments of killed runs first; those of living ones are left to them. Doing it again does no harm. Raises
-    PyMongoError, and StorageError when a part cannot be removed; all others are, then.
+    `jobs` are the run's, if it has begun. Data of jobs that ignore opt-outs stays. First completes the segments of
+    killed runs, not of running ones. Repeating it does no harm. Raises PyMongoError, and StorageError when a part
+    cannot be removed; all others are removed then.
     """
     taken = TakenBack(Counter(), Counter())
     at = database.command("hello", codec_options=database.codec_options)["localTime"]
@@ -96,7 +96,7 @@ def take_back(database: Database[Document], config: Config, spider: str, jobs: C
         _take_back_records(database, config, known, dids[first : first + MOST_TOGETHER], keeping, jobs, taken)
     try:
         make_closed(config.data_dir)
-        with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a folder begin and end together
+        with FileLock(config.data_dir / ".taking-back.lock"):  # processes that share a folder take turns
             problems = _clean_folder(database, config, spider, at, known, keeping)
     except OSError as error:
         raise StorageError(f"{config.data_dir} cannot be written: {error.strerror or error}.") from error
@@ -113,7 +113,7 @@ def _clean_folder(
     known: Mapping[str, Document],
     keeping: list[str],
 ) -> list[str]:
-    """Staged and rejected lines of the spider; `known`: accounts that said no by then. Returns what is wrong."""
+    """Cleans the staged and rejected lines of the spider; `known` are the opt-outs so far. Returns the problems."""
     progress = _Progress(config.data_dir, f"{database.name}/{spider}")
     new = {did for did, row in known.items() if progress.at is None or row["known_at"] >= progress.at - LATE}
     seen, problems = list[str](), list[str]()
@@ -129,21 +129,21 @@ def _clean_folder(
 
 
 class _Progress:
-    """Up to when a data folder was looked through, and which segments, so that large folders are not read each time."""
+    """The time of the last search of a data folder, and its segments, so that large folders are not read each time."""
 
     def __init__(self, folder: Path, key: str) -> None:
         self._path = folder / ".taken-back.json"
         self._key = key
         try:
             self._all: Document = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):  # never, or cut short by a power cut: all is looked through
+        except (OSError, ValueError):  # missing, or cut short by a power failure: everything is searched
             self._all = {}
         own = self._all.get(key, {})
         self.at = datetime.fromisoformat(own["at"]) if own else None
         self.segments = set(own.get("segments", ()))
 
     def write(self, at: datetime, segments: list[str]) -> None:
-        """Raises OSError."""
+        """Writes the progress. Raises OSError."""
         self._all[self._key] = {"at": at.isoformat(), "segments": segments}
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(self._all))
@@ -165,7 +165,7 @@ def _take_back_records(
     pictured = {"media_paths": {"$exists": True}}
     posts, profiles = database[Post.COLLECTION], database[Profile.COLLECTION]
     for did in {*posts.distinct("did", theirs | pictured), *profiles.distinct("_id", accounts | pictured)}:
-        _remove_pictures(database, config, did, keeping)  # before what names them
+        _remove_pictures(database, config, did, keeping)  # before the records that name them
     of_run = theirs | {"provenance.crawl": {"$in": sorted(set(jobs) - set(keeping))}}
     for which, counts in ((of_run, (taken.removed, taken.of_run)), (theirs, (taken.removed,))):
         pictures = sum(len(post["media_paths"]) for post in posts.find(which | pictured, {"media_paths": 1}))
@@ -184,7 +184,7 @@ def _take_back_records(
 
 
 def _remove_pictures(database: Database[Document], config: Config, did: str, keeping: list[str]) -> None:
-    """Unless a job that keeps all has some of them."""
+    """Removes an account's pictures, unless a job that ignores opt-outs has some."""
     others = {"provenance.crawl": {"$in": keeping}, "media_paths": {"$exists": True}}
     of_account = (Post, {"did": did}), (Profile, {"_id": did})
     if not any(database[kind.COLLECTION].find_one(others | own, {"_id": 1}) for kind, own in of_account):
@@ -192,23 +192,23 @@ def _remove_pictures(database: Database[Document], config: Config, did: str, kee
 
 
 def _clean(segment: Path, dids: Set[str], keeping: list[str], database: Database[Document], config: Config) -> None:
-    """Raises StorageError."""
+    """Cleans a segment. Raises StorageError."""
     changes, owners = False, set[str]()
     for line in read_segment(segment) if dids else ():
         left = without(line, dids, keeping)
         changes = changes or left != line
         if left is None:
             owners.add(_owner_of(read_line(line)))
-    for did in owners & dids:  # a killed run may have stored pictures of what never came to MongoDB
+    for did in owners & dids:  # a killed run may have stored pictures without a record in MongoDB
         _remove_pictures(database, config, did, keeping)
     if changes:
         rewrite_segment(segment, lambda line: without(line, dids, keeping))
 
 
 def without(line: bytes, dids: Set[str], keeping: Collection[str] = ()) -> bytes | None:
-    """A staged or rejected line without what it shows of these accounts; None when all of it is theirs.
+    """Returns a staged or rejected line without the content of these accounts; None when all is theirs.
 
-    Lines of the jobs `keeping` stay as they are.
+    Lines of the jobs in `keeping` stay unchanged.
     """
     shown = dids & {did.decode() for did in _dids(line)}
     if not shown:
@@ -227,7 +227,7 @@ def _owner_of(staged: Document) -> str:
 
 
 def _emptied_posts(database: Database[Document], kept_for: Document, dids: Set[str]) -> Iterator[tuple[str, Document]]:
-    """Posts that hold content of these accounts, and those of their fields that change."""
+    """Yields posts with content of these accounts, and the changed fields."""
     quoting = {"$in": list(dids)}
     holding: list[Document] = [{f"{path}.did": quoting, f"{path}.kind": {"$ne": OPTED_OUT}} for path in QUOTES]
     holding.append({"embed.unknown.0": {"$exists": True}})

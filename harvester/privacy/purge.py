@@ -1,6 +1,6 @@
-"""Removes all that is kept of an account, its names included, and remembers not to fetch it again.
+"""Removes all data of an account, with its names, and stores that it must not be fetched again.
 
-What is removed first is remembered, so that a purge that was killed is completed by doing it again.
+The counts are stored first, so that a killed purge can be completed by a second one.
 """
 
 import json
@@ -36,34 +36,34 @@ Document = dict[str, Any]
 QUOTES = ("embed.quote", "embed.quote.embed.quote", "embed.quote.embed.quote.embed.quote")
 """Paths of the quotes in a stored post."""
 ANY_CASE = Collation("en", strength=2)
-"""By which handles are compared."""
+"""Collation that compares handles."""
 
 
 class PurgedAccount(NamedTuple):
-    """Who is to be purged."""
+    """An account to purge."""
 
     id: str
-    """Its DID, or elsewhere than at Bluesky what `author` of its posts is."""
+    """Its DID, or for other sites the `author` of its posts."""
     handle: str
-    """Empty when it is not known, or has none."""
+    """Empty if it is unknown, or there is none."""
 
 
 class Findings(NamedTuple):
-    """What is kept of an account."""
+    """The stored data of an account."""
 
     counts: Counter[str]
-    """Collection, `quotes`, `pictures`, `staged lines` or `emptied lines` -> how many."""
+    """Collection, `quotes`, `pictures`, `staged lines` or `emptied lines` -> number."""
     segments: list[Path]
-    """Those that hold something of it."""
+    """Segments with data of the account."""
     being_written: list[Path]
-    """Segments of running crawls, into which nobody else may look."""
+    """Segments of running crawls, which other processes must not read."""
     unreadable: list[StorageError]
 
 
 def resolve(database: Database[Document], account: str) -> PurgedAccount:
-    """Who is meant by a DID, or by a handle or an author that is known here. Raises UsageError.
+    """Returns the account for a DID, or for a known handle or author. Raises UsageError.
 
-    A DID of which nothing is kept is an account too: it can be purged before it is ever met.
+    A DID without stored data is valid too, because an account can be purged before harvester meets it.
     """
     account = account.strip().removeprefix("@")
     by_did = is_did(account) is not None
@@ -88,13 +88,13 @@ def resolve(database: Database[Document], account: str) -> PurgedAccount:
 
 
 def _is_owner(database: Database[Document], account: str) -> bool:
-    """Whether something of it is kept, or was purged."""
+    """Returns True if the account has stored data, or was purged."""
     kept = (database[kind.COLLECTION].find_one(_owned(kind, account), {"_id": 1}) for kind in _owned_kinds())
     return any(kept) or database[PURGED].find_one({"_id": account}) is not None
 
 
 def find(database: Database[Document], config: Config, account: str) -> Findings:
-    """What is kept of an account. Completes the segments of killed runs first. Raises StorageError."""
+    """Finds the stored data of an account. Completes the segments of killed runs first. Raises StorageError."""
     counts: Counter[str] = Counter()
     for kind in _owned_kinds():
         counts[kind.COLLECTION] = database[kind.COLLECTION].count_documents(_owned(kind, account))
@@ -113,7 +113,7 @@ def find(database: Database[Document], config: Config, account: str) -> Findings
 
 
 def purge(database: Database[Document], config: Config, account: PurgedAccount, findings: Findings) -> None:
-    """Removes what was found. Raises StorageError when a part cannot be removed; all others are, then."""
+    """Removes the findings. Raises StorageError when a part cannot be removed; all others are removed then."""
     name = account.id
     first = {"purged_at": datetime.now(UTC), "counts": dict(+findings.counts)}
     remembered = {"$setOnInsert": first} | ({"$set": {"handle": account.handle}} if account.handle else {})
@@ -129,7 +129,7 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
     for key, left in list(_posts_to_empty(database, name)):
         database[Post.COLLECTION].update_one({"_id": key}, {"$set": left})
     named = re.escape(name) + "(?![A-Za-z0-9._:%-])"
-    database[DELIVERIES].delete_many({"key": {"$regex": f"(?:^|[ /]){named}"}})  # of records that are gone
+    database[DELIVERIES].delete_many({"key": {"$regex": f"(?:^|[ /]){named}"}})  # deliveries of removed records
     _remove_items(database, account)
     for segment in findings.segments:
         try:
@@ -143,14 +143,15 @@ def purge(database: Database[Document], config: Config, account: PurgedAccount, 
 
 
 def schedules_of(database: Database[Document], account: PurgedAccount) -> list[str]:
-    """Names of the schedules whose arguments name it. They are somebody's wish, and are left as they are."""
+    """Returns the names of the schedules that have the account in their arguments. They stay unchanged, because a
+    person wants them."""
     names = Names.of(account.id, account.handle)
     rows = database[SCHEDULES].find({}, {"arguments": 1}).sort("_id", 1)
     return [row["_id"] for row in rows if names.left_out(row["arguments"]) != row["arguments"]]
 
 
 def undo(database: Database[Document], account: str) -> PurgedAccount:
-    """Forgets that an account was purged. Raises UsageError when it was not."""
+    """Removes the purge mark from an account. Raises UsageError when it was not purged."""
     name = account.strip().removeprefix("@")
     rows = database[PURGED]
     found = list(rows.find({"_id": name}, {"handle": 1}))
@@ -164,12 +165,12 @@ def undo(database: Database[Document], account: str) -> PurgedAccount:
 
 
 def purged(database: Database[Document]) -> list[Document]:
-    """Those that were purged, latest first: _id, handle, purged_at, counts."""
+    """Returns the purged accounts, the latest first: _id, handle, purged_at, counts."""
     return list(database[PURGED].find().sort("purged_at", -1))
 
 
 def without(line: bytes, account: str) -> bytes | None:
-    """A staged or rejected line without the account: None when all of it is the account's, else emptied of it."""
+    """Returns a staged or rejected line without the account's content; None when all is the account's."""
     if not any(name.encode() in line for name in _spellings(account)):
         return line
     staged = read_line(line)
@@ -187,19 +188,19 @@ def without(line: bytes, account: str) -> bytes | None:
 
 
 def _spellings(account: str) -> set[str]:
-    """How a line may write it: percent-encoded, and as different programs write texts in JSON."""
+    """Returns the spellings of an account in a line: percent-encoded, and as different programs write JSON."""
     in_ascii = json.dumps(account)[1:-1]
     return {account, quote(account, safe=""), in_ascii, account.replace("/", r"\/"), in_ascii.replace("/", r"\/")}
 
 
 def is_nobodys(staged: Document) -> bool:
-    """Whether a staged or rejected line is of a record that belongs to no account: whom it names is for its site."""
+    """Returns True for a line of a record without an owner. Such a record may name people, but belongs to its site."""
     kind = RECORDS.get(staged.get("kind", ""))
     return kind is not None and not kind.OWNERS
 
 
 def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
-    """Whose line it is; of an edge also whom it leads to."""
+    """Returns the accounts that own the line; for an edge also its target."""
     ends = str(staged.get("key") or "").split(" ")
     accounts = {staged.get("did"), _account_of(ends[0])}
     kind = RECORDS.get(staged.get("kind", ""))
@@ -216,12 +217,12 @@ def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
 
 
 def _account_of(reference: Any) -> str | None:
-    """The DID of a DID or an at:// address."""
+    """Returns the DID in a DID or an at:// address."""
     return reference.removeprefix("at://").partition("/")[0] if isinstance(reference, str) else None
 
 
 def _owned(kind: type[Record], account: str) -> Document:
-    """Selects the records of an account, and the edges that lead to it."""
+    """Returns the query for the records of an account, and the edges that lead to it."""
     return {"$or": [{name: account} for name in kind.OWNERS]}
 
 
@@ -230,7 +231,7 @@ def _owned_kinds() -> list[type[Record]]:
 
 
 def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[str, Document]]:
-    """Posts of others that hold content of the account, and those of their fields that change."""
+    """Yields posts of others with content of the account, and the changed fields."""
     holding = [{f"{path}.did": did} for path in QUOTES] + [{"embed.unknown.0": {"$exists": True}}]
     rows = database[Post.COLLECTION].find(
         {"$or": holding, "did": {"$ne": did}}, {"embed": 1, "media_urls": 1}, batch_size=500
@@ -243,12 +244,12 @@ def _posts_to_empty(database: Database[Document], did: str) -> Iterator[tuple[st
 
 
 def _remove_items(database: Database[Document], account: PurgedAccount) -> None:
-    """Those of the account, of what it wrote, and of its handle as a seed. An attempt under way changes nothing."""
+    """Removes the items for the account, its posts, and its handle as a seed. An attempt under way changes nothing."""
     keys = [account.id, *filter(None, [account.handle.lower()])]
     theirs = {"$or": [{"key": {"$in": keys}}, {"key": {"$regex": f"^at://{re.escape(account.id)}/"}}]}
     jobs = database[ITEMS].distinct("job", theirs)
     database[ITEMS].delete_many(theirs)
-    database[JOBS].update_many({"_id": {"$in": jobs}}, {"$unset": {"counted_end": ""}})  # it is counted anew
+    database[JOBS].update_many({"_id": {"$in": jobs}}, {"$unset": {"counted_end": ""}})  # the job is counted again
 
 
 def _staged(config: Config) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Who was purged, as a run knows it: one for all in it who must leave them alone."""
+"""The purged accounts that a run must neither request nor store."""
 
 import re
 from collections.abc import Set
@@ -15,30 +15,30 @@ _parts_of = re.compile(r"[/?&=]").split
 
 
 def purged_of(crawler: Crawler) -> "Purged":
-    """Those that the run knows of."""
+    """Returns the crawl's purged accounts."""
     return get_component(crawler, Purged)
 
 
 class Purged:
-    """Accounts that were purged. Nobody is asked about them, and nothing of them is kept."""
+    """The accounts that were purged. They are not requested, and no data about them is stored."""
 
     accounts: Set[str] = frozenset()
-    """DIDs."""
+    """Their DIDs."""
     handles: Set[str] = frozenset()
-    """That they had."""
+    """Their former handles."""
 
     async def read(self, database: AsyncDatabase[dict[str, Any]]) -> None:
-        """Learns who they are. Raises PyMongoError."""
+        """Reads the accounts. Raises PyMongoError."""
         rows = await database[PURGED].find({}, {"handle": 1}).to_list()
         self.accounts = frozenset(row["_id"] for row in rows)
         self.handles = frozenset(row["handle"].lower() for row in rows if row.get("handle"))
 
     def allows(self, key: str) -> bool:
-        """Whether it is the key of no purged account, and of nothing that one wrote."""
+        """Returns True unless the key belongs to a purged account, or to something that it wrote."""
         return key.removeprefix("at://").partition("/")[0] not in self.accounts and key.lower() not in self.handles
 
     def allows_address(self, url: str) -> bool:
-        """Whether something else than purged accounts is asked for."""
+        """Returns True unless the address requests nothing but purged accounts."""
         if not self.accounts:
             return True
         parts = set(_parts_of(unquote(url)))
@@ -51,5 +51,5 @@ class Purged:
         )
 
     def _are(self, name: str) -> bool:
-        """Whether it is the DID or the handle of one."""
+        """Returns True if the name is the DID or the handle of a purged account."""
         return name in self.accounts or name.lower() in self.handles

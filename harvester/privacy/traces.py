@@ -1,4 +1,4 @@
-"""An account's names where harvester wrote down what it did: addresses asked, arguments of runs, reports, logs."""
+"""Removes an account's names from harvester's own traces: requested addresses, arguments of runs, reports, logs."""
 
 import re
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from harvester.parsers.bluesky.scrub import PURGED
 Document = dict[str, Any]
 
 DONE = ("runs", "audit", "batches", "idempotency_keys")
-"""Collections of what was done, at whose command and with which answer."""
+"""Collections of past actions, with their commands and results."""
 
 
 class Names(NamedTuple):
-    """What an account is found by in a text."""
+    """The names of an account in a text."""
 
     pattern: str
-    """Finds its DID, plain or percent-encoded, and its handle, as a whole."""
+    """Pattern for its DID, plain or percent-encoded, and its handle, as whole words."""
 
     @classmethod
     def of(cls, did: str, handle: str = "") -> "Names":
@@ -35,7 +35,7 @@ class Names(NamedTuple):
         return cls(pattern)
 
     def left_out(self, value: Any) -> Any:
-        """The value with all names in its texts replaced."""
+        """Returns the value with all names in its texts replaced."""
         if isinstance(value, str):
             return re.sub(self.pattern, PURGED, value)
         if isinstance(value, bytes):
@@ -46,7 +46,7 @@ class Names(NamedTuple):
 
 
 def remove_traces(database: Database[Document], config: Config, names: Names) -> list[StorageError]:
-    """Leaves the names out of what is written down of what was done. Returns what could not be written."""
+    """Removes the names from the traces. Returns the errors of writes that failed."""
     found = {"$regex": names.pattern}
     for kind in RECORDS.values():
         if kind.OWNERS:
@@ -56,7 +56,7 @@ def remove_traces(database: Database[Document], config: Config, names: Names) ->
                 database[kind.COLLECTION].update_one({"_id": row["_id"]}, {"$set": {"provenance": left}})
     for name in DONE:
         for row in database[name].find():
-            if names.left_out(row["_id"]) != row["_id"]:  # an idempotency key of somebody's own
+            if names.left_out(row["_id"]) != row["_id"]:  # a caller's idempotency key
                 database[name].delete_one({"_id": row["_id"]})
             elif changed := {field: left for field in row if (left := names.left_out(row[field])) != row[field]}:
                 database[name].update_one({"_id": row["_id"]}, {"$set": changed})
@@ -71,7 +71,7 @@ def remove_traces(database: Database[Document], config: Config, names: Names) ->
 
 
 def _written(database: Database[Document], config: Config) -> Iterator[Path]:
-    """Reports, lines that were no items, logs of runs, of workers and of the private servers."""
+    """Yields the reports, rejected lines of items, and logs of runs, workers and private servers."""
     yield from (config.data_dir / "reports").rglob("*.html")
     yield from (config.data_dir / "jobs").glob("*.bad-lines.jsonl")
     yield from config.state_dir.glob("worker.log*")
@@ -82,9 +82,9 @@ def _written(database: Database[Document], config: Config) -> Iterator[Path]:
 
 
 def _blot_out(path: Path, expression: re.Pattern[bytes]) -> None:
-    """In place and without changing the length, since somebody may be writing at the end. Raises OSError."""
+    """Overwrites the names in place, with the same length, because another process may append. Raises OSError."""
     if path.parent.name == "reports":
-        path.unlink()  # the drawing of a harvest shows more of it than its names; it can be drawn again
+        path.unlink()  # the drawing shows more than names, and can be made again
         return
     with path.open("r+b") as file:
         for match in list(expression.finditer(file.read())):

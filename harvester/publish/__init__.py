@@ -1,6 +1,6 @@
-"""Tells others of new and changed records: a message broker, webhooks, Redis streams.
+"""Publishes events about new and changed records: to a message broker, webhooks, Redis streams.
 
-Who is to be told stands in a TOML file (`sinks`). A record is marked in the write that stores it (`outbox`); one
-process at a time, which holds a lease, makes a delivery of each mark for each sink (`distribution`) and sends it until
-the receiver has confirmed it (`delivering`). A record that changes meanwhile is sent once, as it is then.
+A TOML file names the receivers (`sinks`). The write that stores a record also marks it (`outbox`). One process at a
+time holds a lease. It makes a delivery for each sink from each mark (`distribution`), and sends it until the receiver
+has confirmed it (`delivering`). A record that changes in between is sent once, in its latest version.
 """

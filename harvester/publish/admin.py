@@ -1,4 +1,4 @@
-"""What a person asks of publishing: how it stands, to try a receiver again, to send again."""
+"""The commands of a person for publishing: status, another try for a receiver, sending again."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,47 +17,47 @@ from harvester.publish.sinks import AnySink, Sinks
 Document = dict[str, Any]
 
 BATCH = 1000
-"""Records that are replayed together."""
+"""Records in one batch of a replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """How a sink stands."""
+    """The status of a sink."""
 
     name: str
     kind: str
-    """Empty: the file does not name it any more."""
+    """Empty if the file no longer names it."""
     state: str
     """`sending`, `failing`, `set aside`, or `left alone`: it takes events, and has asked for a pause."""
     waiting: int
-    """Deliveries that are not confirmed: the backlog."""
+    """Deliveries without a confirmation: the backlog."""
     dead: int
-    """Those that are not tried any more."""
+    """Dead letters."""
     oldest: datetime | None
-    """Since when the first of those that wait is due."""
+    """Time when the oldest waiting delivery was due."""
     delivered: int
     delivered_at: datetime | None
     failing_since: datetime | None
     left_alone_since: datetime | None
     next_at: datetime | None
-    """When it is tried again; None: at once, or not before somebody resumes it."""
+    """Time of the next try. None for at once, or not before a person resumes it."""
     said: str
-    """Why it fails, or is left alone."""
+    """The reason why it fails or pauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishStatus:
-    """How publishing stands."""
+    """The status of publishing."""
 
     sender: str
-    """Host and process; empty when nobody sends now."""
+    """Host and process; empty without a sender."""
     marked: int
-    """Records of which no deliveries were made yet."""
+    """Records without deliveries so far."""
     sinks: list[SinkStatus]
 
 
 async def status(database: AsyncDatabase[Document], sinks: Sinks) -> PublishStatus:
-    """Of all sinks of the file, and of those that have deliveries although it does not name them."""
+    """Returns the status of all sinks in the file, and of sinks that have deliveries but are no longer in the file."""
     marked = 0
     for outbox in await outboxes(database):
         due = {DUE: {"$exists": True}}
@@ -92,7 +92,7 @@ async def _status_of(database: AsyncDatabase[Document], name: str, sinks: Sinks,
 
 
 def _state_of(known: Document) -> tuple[str, datetime | None]:
-    """Returns the state, and when it is tried again."""
+    """Returns the state, and the time of the next try."""
     next_at = known.get("next_at")
     if known.get("set_aside_at"):
         return "set aside", None
@@ -104,14 +104,14 @@ def _state_of(known: Document) -> tuple[str, datetime | None]:
 
 
 async def resume(database: AsyncDatabase[Document], sink: AnySink) -> int:
-    """Has a sink tried again at once, also one that is set aside. Returns how many deliveries wait."""
+    """Makes a sink be tried again at once, even one that is set aside. Returns the number of waiting deliveries."""
     forgotten = ("failing_since", "failures", "waiting_since", "next_at", "said", "told_at", "set_aside_at")
     await database[PUBLISHING].update_one({"_id": f"sink {sink.name}"}, {"$unset": dict.fromkeys(forgotten, "")})
     return await database[DELIVERIES].count_documents({"sink": sink.name, "due_at": {"$ne": None}})
 
 
 async def replay_dead(database: AsyncDatabase[Document], sink: AnySink, expect: int | None = None) -> int:
-    """Tries its dead letters again; how many. Raises JobConflict when there are more than expected."""
+    """Requeues its dead letters. Returns their number. Raises JobConflict when there are more than expected."""
     again = {"$set": {"due_at": datetime.now(UTC), "tries": 0}, "$unset": {"dead_at": "", "said": ""}}
     dead: Document = {"sink": sink.name, "due_at": None}
     if expect is None:
@@ -133,7 +133,8 @@ async def replay(
     since: datetime | None,
     keys: Sequence[str],
 ) -> int:
-    """Sends stored records of the collections and `kinds`, observed since then, that the sink wants. How many."""
+    """Sends stored records again that the sink wants: of these kinds, fetched since then, with these keys. Returns the
+    number."""
     query: Document = {"provenance.fetched_at": {"$gte": since}} if since else {}
     if keys:
         query["_id"] = {"$in": list(keys)}

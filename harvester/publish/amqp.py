@@ -1,7 +1,7 @@
-"""Publishes events to an exchange of a broker that speaks AMQP 0-9-1, as RabbitMQ, and waits for its confirms.
+"""Publishes events to an exchange of an AMQP 0-9-1 broker such as RabbitMQ, and waits for its confirms.
 
-A connection on which anything failed is given up: what was in flight on it is sent again on another, and two events
-with one id never meet on a channel, by which aio-pika knows what was returned.
+After any failure its connection is closed, and the events in flight are sent again on a new one. So two events with one
+id never share a channel: aio-pika uses the id to match returned events.
 """
 
 import asyncio
@@ -24,21 +24,21 @@ from harvester.publish.sinks import AmqpSink
 logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs what it raises, at each try
 
 _FORESEEN = (AMQPError, OSError, RuntimeError, ValueError)
-"""RuntimeError: aiormq's of a connection that is closed while it is used; ValueError: of an option in its address.
+"""RuntimeError: aiormq raises it when a connection is closed in use. ValueError: for a wrong option in the address.
 
-It raises others, too: a bare Exception where the broker leaves at once, a KeyError where it does not say what it can.
+It raises others too: a bare Exception when the broker leaves at once, a KeyError when it does not list its abilities.
 """
 
 _LOST = SendFailure("the connection to the broker was lost"), True
-"""What becomes of a publish that aiormq cancels, since it closes its channel."""
+"""The result of a publish that aiormq cancels because it closes the channel."""
 
 
 class AmqpSender:
-    """An event is confirmed when the broker has it on disk, in every queue to which its exchange routes it."""
+    """Confirms an event when the broker has it on disk, in every queue that the exchange routes it to."""
 
     BATCH = 1000
     WINDOW = 300
-    """So many wait for a confirm at the same time: confirms come in groups, after a write to the disk."""
+    """Events that wait for a confirm at the same time. Confirms come in groups, after a write to the disk."""
 
     def __init__(self, sink: AmqpSink) -> None:
         self._sink = sink
@@ -83,7 +83,7 @@ class AmqpSender:
     async def _publish(
         self, channel: Channel, event: Event, window: asyncio.Semaphore
     ) -> tuple[SendFailure | None, bool]:
-        """Why it was not confirmed, and whether its connection is of no more use."""
+        """Returns the failure without a confirm, and True if the connection must be closed."""
         properties = spec.Basic.Properties(
             delivery_mode=DeliveryMode.PERSISTENT,
             content_type=MEDIA_TYPE,
@@ -100,9 +100,9 @@ class AmqpSender:
                     properties=properties,
                     mandatory=True,
                     timeout=self._sink.timeout_s,
-                    wait=False,  # aio-pika's own publish has the others wait until each is in the socket
+                    wait=False,  # aio-pika's own publish makes the others wait until each is in the socket
                 )
-        except PublishError:  # it was returned: without `mandatory` it would be confirmed, and lost
+        except PublishError:  # the broker returned it; without `mandatory` it would be confirmed and lost
             return SendFailure(f"no queue is bound to the exchange {self._sink.exchange} for {event.topic}"), False
         except DeliveryError:
             return SendFailure("the broker refused it: its queue is full, or has a fault"), False

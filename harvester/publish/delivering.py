@@ -1,8 +1,8 @@
-"""Sends the deliveries of one sink until they are confirmed, and decides what follows when they are not.
+"""Sends the deliveries of one sink until they are confirmed, and decides what happens to failed ones.
 
-When nothing arrives, it is the receiver: it is tried with a few deliveries now and then, and set aside when that has
-gone on for long; the deliveries wait and are counted. When others arrive, it is the event: it is tried again over
-three days, and is a dead letter then.
+If no delivery arrives, the receiver is at fault. It is tried with a few deliveries now and then, and set aside after a
+long time; the deliveries wait and are counted. If others arrive, the event is at fault. It is retried for three days,
+and then becomes a dead letter.
 """
 
 import asyncio
@@ -31,18 +31,19 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 AGAIN_S = (5, 300, 1800, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
-"""Until a delivery is tried again that failed while others arrived (Standard Webhooks); then it is a dead letter."""
+"""Seconds before each retry of a delivery that failed while others arrived (Standard Webhooks). Then it is a dead
+letter."""
 FIRST_PAUSE_S = 1.0
-"""Until a receiver is tried again to which nothing came; doubled each time."""
+"""Seconds before the first retry of a receiver that got nothing; doubled each time."""
 MOST_PAUSE_S = 300.0
 PROBES = 4
-"""Deliveries with which such a receiver is tried: others each time, since one of them may be the cause."""
+"""Deliveries in a retry of a receiver: different ones each time, because one may be the cause."""
 TELL_AFTER_S = 3600.0
-"""A receiver that has failed for so long, or will have at its next try, is reported before it is set aside."""
+"""Seconds that a receiver may fail before it is reported, ahead of being set aside. A pause that it asks for counts."""
 
 
 class SinkDeliveries:
-    """Of one sink."""
+    """The deliveries of one sink."""
 
     def __init__(
         self, database: AsyncDatabase[Document], config: Config, sink: AnySink, source: str, sender: Sender
@@ -54,16 +55,16 @@ class SinkDeliveries:
         self._database = database
         self._deliveries = database[DELIVERIES]
         self._quick = self._deliveries.with_options(write_concern=WriteConcern(w=1))
-        """Not journalled: what is lost is sent twice."""
+        """Not journalled: a lost write only causes a second sending."""
         self._state = {"_id": f"sink {sink.name}"}
         self.delivered = 0
-        """By this process."""
+        """Events that this process delivered."""
 
     async def close(self) -> None:
         await self._sender.close()
 
     async def send_some(self) -> bool:
-        """Returns whether it is worth while to call it again at once."""
+        """Sends a batch. Returns True if another call at once is useful."""
         state = await self._database[PUBLISHING].find_one(self._state) or {}
         now = datetime.now(UTC)
         if state.get("set_aside_at") or (state.get("next_at") or now) > now:
@@ -90,7 +91,10 @@ class SinkDeliveries:
         return True
 
     async def _with_events(self, rows: Sequence[Document]) -> tuple[list[tuple[Document, Event]], int]:
-        """Those that can be sent now, and how many were removed: their record is gone, or not wanted as it is now."""
+        """Returns the deliveries that can be sent now with their events, and the number of removed ones.
+
+        A delivery is removed if its record is missing, or no longer wanted.
+        """
         by_collection: dict[str, list[str]] = {}
         for row in rows:
             by_collection.setdefault(row["collection"], []).append(row["key"])
@@ -104,7 +108,7 @@ class SinkDeliveries:
             record = records.get((row["collection"], row["key"]))
             if record is None or not self._wants(row["kind"], record):
                 unwanted.append(row)
-            elif record.get(OUTBOX, row)["version"] == row["version"]:  # else the delivery will soon be of that one
+            elif record.get(OUTBOX, row)["version"] == row["version"]:  # else the delivery will soon have that version
                 pairs.append((row, event_of(row["kind"], record, row["change"], self._source)))
         if unwanted:
             await self._quick.bulk_write([_removal(row) for row in unwanted], ordered=False)
@@ -116,10 +120,10 @@ class SinkDeliveries:
     async def _receiver_answered(
         self, state: Document, confirmed: int, failed: Sequence[tuple[Document, SendFailure]]
     ) -> None:
-        """Also of one that took some, and asks to be left alone for a while with the others."""
+        """Records a success. The receiver may have taken only some, and ask for a pause for the others."""
         now = datetime.now(UTC)
         fields: Document = {"what": "sink", "delivered_at": now}
-        if not confirmed:  # all failed for what they are
+        if not confirmed:  # all failed because of their content
             del fields["delivered_at"]
         forgotten = ["failing_since", "failures", "told_at"]
         if pause_s := _asked_pause_s(failed):
@@ -181,12 +185,12 @@ class SinkDeliveries:
 
 
 def _asked_pause_s(failed: Sequence[tuple[Document, SendFailure]]) -> float:
-    """The longest that the receiver asks to be left alone; 0: it does not."""
+    """Returns the longest pause that the receiver asks for; 0 for none."""
     return max((failure.pause_s or 0.0 for _, failure in failed), default=0.0)
 
 
 def _removal(row: Document) -> DeleteOne:
-    """Unless it has come to be of a newer version meanwhile."""
+    """Returns the removal of a delivery, unless it has a newer version by then."""
     return DeleteOne({"_id": row["_id"], "version": row["version"]})
 
 

@@ -1,7 +1,7 @@
-"""Makes deliveries, one for each sink, of the records that are marked: a slow sink holds up no other.
+"""Makes a delivery for each sink from each marked record, so that a slow sink delays no other.
 
-A delivery names a record and holds nothing of it, so that what is removed from MongoDB is sent to nobody. There is one
-of a record and sink at most, which is why a record that changes again before it was sent is sent once.
+A delivery names a record and holds no content, so that a record that was removed from MongoDB is never sent. There is
+at most one delivery for a record and a sink, so a record that changes twice before it is sent is sent once.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 DELIVERIES = "deliveries"
 BATCH = 1000
-"""Records that are distributed together."""
+"""Records in one batch."""
 _DUPLICATE_KEY = 11000
 _INDEXES = [
     IndexModel([("sink", ASCENDING), ("due_at", ASCENDING)]),
@@ -30,20 +30,20 @@ _INDEXES = [
 
 
 class Delivery(NamedTuple):
-    """What is to be sent to a sink, as it is stored. `_id` is made of sink, kind and key."""
+    """A stored delivery to a sink. Its `_id` is made from sink, kind and key."""
 
     sink: str
     collection: str
     kind: str
     key: str
     version: int
-    """Of the record, which is sent when it has this one."""
+    """Version of the record. It is sent when the record has this version."""
     change: str
-    """`created` until that was sent, whatever came of the record since."""
+    """`created` until the first sending, even if the record changes before."""
     due_at: datetime | None
-    """When it may be sent. None: it is a dead letter."""
+    """Time when it may be sent; None for a dead letter."""
     tries: int = 0
-    """That failed while others arrived."""
+    """Failed tries while other deliveries arrived."""
 
     @property
     def id(self) -> str:
@@ -54,12 +54,12 @@ class Delivery(NamedTuple):
 
 
 async def prepare(database: AsyncDatabase[Document]) -> None:
-    """Makes the indexes."""
+    """Creates the indexes."""
     await database[DELIVERIES].create_indexes(_INDEXES)
 
 
 async def distribute(database: AsyncDatabase[Document], sinks: Sinks) -> int:
-    """Makes the deliveries of some marked records, and takes the marks away. Returns of how many records."""
+    """Makes the deliveries for a batch of marked records, and removes the marks. Returns the number of records."""
     done = 0
     for outbox in await outboxes(database):
         collection = database[outbox["collection"]]
@@ -82,7 +82,8 @@ async def distribute(database: AsyncDatabase[Document], sinks: Sinks) -> int:
 
 
 def _deliveries(outbox: Document, rows: Sequence[Document], sinks: Sinks) -> dict[bool, list[Delivery]]:
-    """By whether the sink wants this change, or only has to know of it if it was not told of the one before yet."""
+    """Returns the deliveries by True if the sink wants this change, else False. The latter only update a waiting
+    delivery."""
     found: defaultdict[bool, list[Delivery]] = defaultdict(list)
     now = datetime.now(UTC)
     for row in rows:
@@ -102,7 +103,7 @@ async def _deliver(database: AsyncDatabase[Document], found: dict[bool, list[Del
 
 
 async def insert(database: AsyncDatabase[Document], deliveries: Sequence[Delivery]) -> list[UpdateOne]:
-    """Inserts those that are not there yet. Returns updates for the others: a dead letter gets another chance."""
+    """Inserts new deliveries. Returns updates for existing ones; a dead letter gets another try."""
     if not deliveries:
         return []
     try:
@@ -116,7 +117,7 @@ async def insert(database: AsyncDatabase[Document], deliveries: Sequence[Deliver
 
 
 def _again(one: Delivery) -> UpdateOne:
-    """Of one that was there, and may be confirmed and removed by now."""
+    """Returns the update of an existing delivery, which may be confirmed and removed by then."""
     new = one.document()
     is_dead = {"$eq": [{"$ifNull": ["$due_at", None]}, None]}
     fields: Document = {name: {"$ifNull": [f"${name}", {"$literal": value}]} for name, value in new.items()}

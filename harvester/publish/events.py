@@ -1,4 +1,4 @@
-"""What is sent: a CloudEvents 1.0 envelope around a record, the same bytes to whomever and however often."""
+"""The content of events: a CloudEvents 1.0 envelope around a record, with equal bytes for every receiver and try."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,20 +17,20 @@ _encode = msgspec.json.Encoder(enc_hook=in_json).encode
 
 
 class Event(NamedTuple):
-    """An event as it is sent."""
+    """An event to send."""
 
     id: str
-    """A digest of kind, key and version of the record: the same when it is sent again."""
+    """A digest of the record's kind, key and version, which is equal when it is sent again."""
     type: str
-    """`harvester.post.created`."""
+    """Type such as `harvester.post.created`."""
     topic: str
-    """`bluesky.post.created`: spider, kind and change, for brokers."""
+    """Topic such as `bluesky.post.created`: spider, kind and change, for brokers."""
     body: bytes
     """JSON."""
 
 
 def event_of(kind: str, record: Mapping[str, Any], change: str, source: str) -> Event:
-    """Of a stored document, which has its mark unless it was stored while nothing was published."""
+    """Returns the event for a stored document. A document has no mark if it was stored while nothing was published."""
     data = {name: value for name, value in record.items() if name != OUTBOX}
     key, provenance = record["_id"], record["provenance"]
     mark = record.get(OUTBOX) or {"version": 0, "content": content_of(record)}
@@ -42,18 +42,18 @@ def event_of(kind: str, record: Mapping[str, Any], change: str, source: str) -> 
 
 
 def test_event(source: str) -> Event:
-    """One about nothing, another each time."""
+    """Returns a new event without a record."""
     name = uuid4().hex
     body = body_of(name, source, "harvester.test", {"time": written(datetime.now(UTC))}, {})
     return Event(name, "harvester.test", "harvester.test", body)
 
 
 def body_of(name: str, source: str, type_: str, about: Mapping[str, str], data: Mapping[str, Any]) -> bytes:
-    """The envelope of an event with this id, as JSON."""
+    """Returns the envelope of an event with this id, as JSON."""
     event = {"specversion": "1.0", "id": name, "source": source, "type": type_, **about}
     return _encode(event | {"datacontenttype": "application/json", "data": data})
 
 
 def written(at: datetime) -> str:
-    """RFC 3339."""
+    """Returns the time in the form of RFC 3339."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

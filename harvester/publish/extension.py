@@ -1,4 +1,4 @@
-"""Scrapy extension: has a crawl publish beside its work. It is on when HARVESTER_PUBLISH_FILE is set."""
+"""Scrapy extension: publishes during a crawl. It is on when HARVESTER_PUBLISH_FILE is set."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 LEAVE_S = 10.0
-"""How long the end of a run may take to send what its last pages brought."""
+"""Seconds that the end of a run has to send the events of its last pages."""
 
 
 class Publishing:
@@ -38,7 +38,7 @@ class Publishing:
         config = load_config()
         sinks = load_sinks(config)
         if sinks is None:
-            raise NotConfigured  # without a sentence: Scrapy would log it as a warning
+            raise NotConfigured  # without a text, because Scrapy would log it as a warning
         sinks.check_names(loader_of(crawler.settings).list())
         publishing = cls(crawler, config, sinks)
         crawler.signals.connect(publishing.spider_opened, signal=signals.spider_opened)
@@ -52,7 +52,7 @@ class Publishing:
         self._running.add_done_callback(_tell_of_fault)
 
     async def spider_closed(self) -> None:
-        """All records are stored by now. What cannot be sent in time is sent by another, or by the next run."""
+        """Sends the last events; all records are stored by now. Another process, or the next run, sends the rest."""
         if self._running is None:
             return
         if self._relay.is_leading:
@@ -69,6 +69,6 @@ class Publishing:
 
 
 def _tell_of_fault(running: asyncio.Task[None]) -> None:
-    """Of this program, which nobody waits for: the crawl goes on, and its events are sent by another or the next."""
+    """Logs a programming error in the relay. The crawl continues, and another process or run sends its events."""
     if not running.cancelled() and (fault := running.exception()):
         logger.error("This run publishes nothing any more: %s", fault_of(fault), exc_info=fault)

@@ -1,4 +1,4 @@
-"""Says in a few plain words what went wrong with a receiver: no bytes that it sent, and no objects of a library."""
+"""Describes a receiver's failure in a few plain words, without bytes from it and without objects of a library."""
 
 import os
 import re
@@ -18,11 +18,11 @@ from aiohttp import (
 from harvester.formatting import shown
 
 _object_or_bytes = re.compile(r"""[\s:;,('"\[]*(?:<\w[^>]*[=(@].*|<[\w.]+ object\b.*|\bb(?:'.*|".*))""", re.DOTALL)
-"""What a library quotes: `<RawResponseMessage(...)>`, `<... object at 0x7f...>`, `b'...'`, and all behind it."""
+"""Quotes of a library, and everything after them: `<RawResponseMessage(...)>`, `<... object at 0x7f...>`, `b'...'`."""
 
 
 def describe_fault(error: BaseException) -> str:
-    """Returns a part of a sentence."""
+    """Returns the fault as a part of a sentence."""
     match error:
         case ClientConnectorDNSError():
             return f"its host {error.host} cannot be resolved: {_reason(error.os_error)}"
@@ -35,7 +35,7 @@ def describe_fault(error: BaseException) -> str:
             return f"{error.host}:{error.port} cannot be connected to: {_reason(error.os_error)}"
         case ServerDisconnectedError():
             return "it closed the connection before it had answered"
-        case ClientResponseError():  # its message quotes what came
+        case ClientResponseError():  # its message quotes the response
             return f"it answered what is no HTTP ({_plain(error.message.partition(':')[0])})"
         case ClientPayloadError():
             return "its answer broke off"
@@ -50,7 +50,7 @@ def _reason(error: OSError) -> str:
     reason = error.reason if isinstance(error, ssl.SSLError) else ""
     if reason:
         return reason.replace("_", " ").lower()
-    if error.errno and error.errno > 0:  # several tries have one text for all of them
+    if error.errno and error.errno > 0:  # several tries share one text
         return os.strerror(error.errno)
     return _plain(error.strerror or str(error)) or type(error).__name__
 

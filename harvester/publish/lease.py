@@ -1,4 +1,4 @@
-"""The lease in MongoDB that lets one process at a time send: another takes over when its holder dies."""
+"""The lease in MongoDB that lets one process at a time send. Another takes over when its owner dies."""
 
 import os
 import platform
@@ -14,28 +14,28 @@ from pymongo.errors import DuplicateKeyError
 from harvester.publish.outbox import PUBLISHING
 
 LEASE_S = 15.0
-"""How long a holder may be silent before another takes over."""
+"""Seconds that an owner may be silent before another takes over."""
 RENEW_S = 4.0
 MARGIN_S = 3.0
-"""So long before the end of its lease a holder begins nothing any more."""
+"""Seconds before the end of its lease when an owner stops to begin work."""
 _ID = "relay"
 
 
 class Lease:
-    """By the clock of MongoDB, so that those of machines may differ."""
+    """A lease by the clock of MongoDB, so that the machines' clocks may differ."""
 
     def __init__(self, database: AsyncDatabase[dict[str, Any]]) -> None:
         self._documents = database[PUBLISHING]
         self._holder = f"{platform.node()} {os.getpid()} {secrets.token_hex(4)}"
         self._until = 0.0
-        """On this process's monotonic clock."""
+        """Time on this process's monotonic clock."""
 
     @property
     def is_held(self) -> bool:
         return monotonic() < self._until - MARGIN_S
 
     async def take(self) -> bool:
-        """Takes or renews it. Returns whether it is held now."""
+        """Claims or renews the lease. Returns True if it is held now."""
         asked_at = monotonic()
         over = {"$lt": [{"$ifNull": ["$until", datetime(1970, 1, 1, tzinfo=UTC)]}, "$$NOW"]}
         free = {"$or": [over, {"$eq": ["$holder", self._holder]}]}
@@ -48,20 +48,20 @@ class Lease:
             known = await self._documents.find_one_and_update(
                 {"_id": _ID}, [{"$set": change}], upsert=True, return_document=ReturnDocument.AFTER
             )
-        except DuplicateKeyError:  # another was quicker with the first of all leases
+        except DuplicateKeyError:  # another process created the first lease
             return False
         is_mine = known is not None and known["holder"] == self._holder
         self._until = asked_at + LEASE_S if is_mine else 0.0
         return is_mine
 
     async def release(self) -> None:
-        """For others to take at once."""
+        """Releases the lease, so that another process can claim it at once."""
         self._until = 0.0
         await self._documents.delete_one({"_id": _ID, "holder": self._holder})
 
 
 async def holder_of(database: AsyncDatabase[dict[str, Any]]) -> str:
-    """Host and process that send now; empty when nobody does."""
+    """Returns host and process of the sender; empty without one."""
     held = {"_id": _ID, "$expr": {"$gt": ["$until", "$$NOW"]}}
     known = await database[PUBLISHING].find_one(held)
     return " process ".join(known["holder"].split(" ")[:2]) if known else ""

@@ -1,8 +1,8 @@
-"""The outbox is the record: what others know of it stands in its document, and is written together with it.
+"""The outbox is part of the record: its marks stand in the record's document, and one write stores both.
 
-`_outbox` holds `version` (1, 2, ... with each change of content), `at` (when it changed), `content` (a digest), `told`
-(the version of which deliveries were made last) and, as long as there is something to be told, `due`. A partial index
-holds those with `due`. MongoDB writes one document as one step, on a server without a replica set too.
+`_outbox` holds `version` (1, 2, ... with each change of content), `at` (the time of the change), `content` (a digest),
+`told` (the version in the last deliveries) and, while there is something to deliver, `due`. A partial index holds the
+documents with `due`. MongoDB writes one document in one step, even on a server without a replica set.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,40 +23,41 @@ from harvester.publish.sinks import Sinks, load_sinks
 Document = dict[str, Any]
 
 PUBLISHING = "publishing"
-"""Collection of what is known of publishing: the lease, the sinks, and which collections have an outbox."""
+"""Collection with the state of publishing: the lease, the sinks, and the collections that have an outbox."""
 DUE = f"{OUTBOX}.due"
 INDEX = "outbox"
 _NO_CONTENT = frozenset(
     ["_id", "provenance", GONE_AT, OUTBOX, "media_paths", "media_sources", "media_contents"]
-)  # when and where it was seen, and what newer observations erase nothing of
+)  # time and place of the fetch, and fields that newer observations do not erase
 
 
 class Marks:
-    """Marks documents of records that some sink wants."""
+    """Marks documents of records that a sink wants."""
 
     def __init__(self, sinks: Sinks) -> None:
         self._sinks = sinks
 
     @classmethod
     def configured(cls, config: Config) -> "Marks | None":
-        """None when nothing is published. Raises UsageError."""
+        """Returns None when nothing is published. Raises UsageError."""
         sinks = load_sinks(config)
         return cls(sinks) if sinks else None
 
     def add(self, record: Record, document: Document) -> None:
-        """As of a record that is new. Raises what encoding the document as BSON raises."""
+        """Adds the mark of a new record. Raises the exceptions of encoding the document as BSON."""
         if self._sinks.wanting(record.KIND, record.provenance.spider):
             at = datetime.now(UTC)
             document[OUTBOX] = {"version": 1, "content": content_of(document), "at": at, "due": at}
 
     async def open(self, collection: AsyncCollection[Document], kind: type[Record]) -> None:
-        """Makes the collection's outbox known, and quick to look through."""
+        """Registers the collection's outbox, and creates its index."""
         await collection.create_indexes([_INDEX])
         known = {"what": "outbox", "collection": kind.COLLECTION, "kind": kind.KIND}
         await collection.database[PUBLISHING].update_one({"_id": f"outbox {kind.COLLECTION}"}, {"$set": known}, True)
 
     async def note_earlier(self, collection: AsyncCollection[Document], documents: Iterable[Document]) -> None:
-        """Of records that were stored while nothing was published: what they say now is no change later."""
+        """Marks records that were stored while nothing was published, so that their present content is not a change
+        later."""
         ids = [document["_id"] for document in documents if OUTBOX in document]
         unknown = {"_id": {"$in": ids}, OUTBOX: None}
         earlier = [
@@ -74,15 +75,16 @@ _INDEX = IndexModel([(DUE, ASCENDING)], name=INDEX, partialFilterExpression={DUE
 
 
 def content_of(document: Mapping[str, Any]) -> str:
-    """A digest of what a record says, of a document that is stored or is to be."""
+    """Returns a digest of a record's content, from its document."""
     content = {name: document[name] for name in sorted(document) if name not in _NO_CONTENT}
     return blake2b(bson.encode(content), digest_size=12).hexdigest()
 
 
 def marking(here: Document, document: Document, kept: Iterable[str], unsets: Sequence[str]) -> UpdateOne:
-    """Sets the fields of `document` where `here` matches, and marks the record if its content changes by that.
+    """Returns the update that sets the fields of `document` where `here` matches, and marks the record if its content
+    changes.
 
-    Those that are `kept` come to what their field holds; those of `unsets` are removed.
+    Fields in `kept` are merged into the stored value; fields in `unsets` are removed.
     """
     apart = {name: {"$mergeObjects": [f"${name}", {"$literal": document[name]}]} for name in kept if name in document}
     plain = {name: value for name, value in document.items() if name != OUTBOX and name not in apart}
@@ -92,7 +94,7 @@ def marking(here: Document, document: Document, kept: Iterable[str], unsets: Seq
 
 
 def marking_whole(here: Document, document: Document) -> UpdateOne:
-    """The same for a document that is replaced."""
+    """Returns the update that replaces a document, and marks the record if its content changes."""
     plain = {name: value for name, value in document.items() if name != OUTBOX}
     return UpdateOne(here, [{"$replaceWith": {"$mergeObjects": [{"$literal": plain}, {OUTBOX: _marked(document)}]}}])
 
@@ -109,5 +111,5 @@ def _marked(document: Document) -> Document:
 
 
 async def outboxes(database: AsyncDatabase[Document]) -> list[Document]:
-    """`collection` and `kind` of each collection in which records are marked."""
+    """Returns `collection` and `kind` for each collection with marked records."""
     return await database[PUBLISHING].find({"what": "outbox"}).to_list()

@@ -16,7 +16,7 @@ from harvester.stores import redis
 
 
 class RedisSender:
-    """An entry is confirmed when Redis has answered, which one with `appendfsync always` does when it is on disk."""
+    """Confirms an entry when Redis has answered; with `appendfsync always` it is then on disk."""
 
     BATCH = 500
 
@@ -28,7 +28,7 @@ class RedisSender:
     async def send(self, events: Sequence[Event]) -> list[SendFailure | None]:
         try:
             return await self._add(events)
-        except InvalidResponse:  # its text is what came
+        except InvalidResponse:  # its text is the response
             await self.close()
             return [SendFailure("what answers there is no Redis")] * len(events)
         except (RedisError, OSError) as error:

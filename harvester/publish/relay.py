@@ -1,4 +1,4 @@
-"""The relay: while it holds the lease it distributes what is marked, and sends to every sink, each at its own pace."""
+"""The relay: while it holds the lease, it distributes the marks, and sends to every sink at the sink's own pace."""
 
 import asyncio
 import logging
@@ -22,27 +22,27 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 IDLE_S = 0.5
-"""Between two looks at what is to be done, when there was nothing."""
+"""Seconds between two checks for work after one without any."""
 TAKE_S = 2.0
-"""Between two tries to get the lease."""
+"""Seconds between two tries to claim the lease."""
 LOOK_S = 0.1
-"""How soon one who waits for the end notices it."""
+"""Seconds between two checks for the end of the work."""
 OUTBOX_TASK = ""
-"""Name of the task that distributes; those of the others are the names of their sinks."""
+"""Name of the task that distributes; the other tasks have the names of their sinks."""
 AWAY_S = 5.0
-"""Until it is tried again when MongoDB cannot be reached."""
+"""Seconds before a retry when MongoDB cannot be reached."""
 
 
 class _Look(NamedTuple):
-    """For something to do. Times are monotonic."""
+    """A check for work. Times are monotonic."""
 
     began: float
     empty_since: float | None
-    """When the first of the looks in a row began that found nothing, as this one did; None: it found something."""
+    """Start of the first in a row of checks that found nothing; None if this one found something."""
 
 
 class EventRelay:
-    """One of several, of which one sends."""
+    """One of several relays; only one sends at a time."""
 
     def __init__(self, config: Config, sinks: Sinks, database: AsyncDatabase[dict[str, Any]]) -> None:
         self._sinks = sinks
@@ -53,23 +53,24 @@ class EventRelay:
             for sink in sinks.by_name.values()
         ]
         self._looks: dict[str, _Look] = {}
-        """The last of each task, while it holds the lease."""
+        """The last check by each task, while it holds the lease."""
         self._said = ""
-        """What kept it from its work the last time."""
+        """The last error that stopped the work."""
 
     @property
     def is_leading(self) -> bool:
-        """Whether it is the one that sends."""
+        """True if this relay is the one that sends."""
         return self._lease.is_held
 
     async def wait_until_idle(self) -> None:
-        """Until it has sent all that is marked now, but for what waits for its receiver."""
+        """Returns when it has sent all present marks, apart from deliveries that wait for their receiver."""
         since = monotonic()
         while not self._is_idle(since):  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
 
     def _is_idle(self, since: float) -> bool:
-        """Whether nothing was left to be done after that time. What is distributed is seen by sinks afterwards only."""
+        """Returns True if no work was left after that time. Sinks see distributed deliveries only afterwards, so they
+        must be checked later."""
         outbox = self._looks.get(OUTBOX_TASK)
         if outbox is None or outbox.began < since or outbox.empty_since is None:
             return False
@@ -78,11 +79,11 @@ class EventRelay:
 
     @property
     def delivered(self) -> dict[str, int]:
-        """Sink -> events that were confirmed to this process."""
+        """Events by sink that were confirmed to this process."""
         return {one.sink.name: one.delivered for one in self._deliveries}
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Works until it is cancelled."""
         try:
             while True:
                 pause_s = TAKE_S
@@ -102,14 +103,14 @@ class EventRelay:
                 await one.close()
 
     async def leave(self) -> None:
-        """To be called when `run` has ended: another may send at once."""
+        """Releases the lease after `run` has ended, so that another process may send at once."""
         try:
             await self._lease.release()
         except PyMongoError as error:
             logger.warning("The next to publish has to wait for a moment: %s", mongodb.said(error))
 
     async def _lead(self) -> None:
-        """Until the lease is lost. Raises what a task raises."""
+        """Works until the lease is lost. Raises the exception of a task."""
         self._looks = {}
         works: dict[str, Callable[[], Awaitable[object]]] = {one.sink.name: one.send_some for one in self._deliveries}
         works[OUTBOX_TASK] = lambda: distribute(self._database, self._sinks)

@@ -1,4 +1,4 @@
-"""Which sender speaks to which kind of sink."""
+"""Chooses the sender for a sink."""
 
 from harvester.config import Config
 from harvester.publish.redis_stream import RedisSender
@@ -8,7 +8,7 @@ from harvester.publish.webhook import WebhookSender
 
 
 def sender_of(sink: AnySink, config: Config) -> Sender:
-    """It connects when it sends."""
+    """Returns the sender, which connects when it sends first."""
     if isinstance(sink, RedisSink):
         return RedisSender(sink, config)
     if isinstance(sink, WebhookSink):

@@ -1,4 +1,4 @@
-"""What every kind of sink does: it sends events, and says of each whether the receiver has confirmed it."""
+"""The interface for all kinds of sinks: a sender sends events, and returns a result for each."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -8,25 +8,26 @@ from harvester.publish.events import Event
 
 
 class SendFailure(NamedTuple):
-    """Why an event was not confirmed."""
+    """The reason why an event was not confirmed."""
 
     said: str
     is_of_event: bool = False
-    """Whether the receiver takes others, but not this one as it is."""
+    """True if the receiver takes other events, but refuses this one."""
     pause_s: float | None = None
-    """How long the receiver wants to be left alone: see asked_pause."""
+    """Seconds that the receiver asks to pause: see asked_pause."""
     is_final: bool = False
-    """Whether it wants nothing any more."""
+    """True if the receiver wants no more events at all."""
 
 
 LONGEST_PAUSE_S = 24 * 3600.0
-"""That a receiver may ask for."""
+"""Maximum seconds of a pause that a receiver may ask for."""
 PAUSE_FOR_MORE_S = 3600.0
-"""What it gets that asks for more: it means another unit, or has a fault, and is not to lose its events by it."""
+"""Seconds of the pause when a receiver asks for more: it means another unit, or is faulty, and must not lose its
+events."""
 
 
 def asked_pause(pause_s: float | None) -> tuple[float | None, str]:
-    """Returns how long a receiver is left alone that asks for so many seconds, and what is said of it."""
+    """Returns the pause for the seconds that a receiver asks for, and its description."""
     if not pause_s:
         return None, ""
     if pause_s <= LONGEST_PAUSE_S:
@@ -35,13 +36,14 @@ def asked_pause(pause_s: float | None) -> tuple[float | None, str]:
 
 
 class Sender(Protocol):
-    """Speaks to one receiver. What it needs for that it opens itself, and opens again when it is lost."""
+    """Sends to one receiver. It opens its resources itself, and opens them again when they are lost."""
 
     BATCH: int
-    """Events that it is given together: so many may be sent twice after a kill."""
+    """Events in one call. As many may be sent twice after a kill."""
 
     async def send(self, events: Sequence[Event]) -> list[SendFailure | None]:
-        """One for each event, in their order; None: it is confirmed. No two have the same record."""
+        """Returns a result for each event, in their order; None if it is confirmed. No two events have the same
+        record."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The sinks of HARVESTER_PUBLISH_FILE: who is told, of which records, and how."""
+"""The sinks in HARVESTER_PUBLISH_FILE: the receivers, the records that they want, and the protocol."""
 
 import re
 import tomllib
@@ -34,26 +34,27 @@ _is_name = re.compile("[a-z][a-z0-9_]{0,39}").fullmatch
 
 
 class Sink(BaseModel):
-    """A table of the file: a receiver, and what it is told of."""
+    """A table of the file: a receiver, and the events that it wants."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     SCHEMES: ClassVar[tuple[str, ...]]
-    """Of its address."""
+    """Schemes of its address."""
     EXAMPLE: ClassVar[str]
-    """Of an address."""
+    """An example of an address."""
 
     name: str
     url: str = ""
-    """Where it is; or the variable HARVESTER_PUBLISH_<NAME>_URL says it, as it must when a password stands in it."""
+    """Its address. The variable HARVESTER_PUBLISH_<NAME>_URL overrides it, and is required for an address with a
+    password."""
     spiders: tuple[str, ...] = ()
-    """Whose records it is told of. None: of all spiders."""
+    """Spiders whose records it gets; empty for all."""
     records: tuple[str, ...] = ()
-    """Kinds of records, as `post`. None: all."""
+    """Kinds of records that it gets, such as `post`; empty for all."""
     changes: tuple[Change, ...] = ("created", "updated")
     where: str = ""
-    """A JMESPath expression over the record's JSON: it is told of those for which that is true."""
+    """A JMESPath expression over the record's JSON. It gets only records for which the expression is true."""
     set_aside_hours: float = Field(75, gt=0, le=24 * 365)
-    """How long it may fail before nothing is sent to it any more until somebody resumes it."""
+    """Hours that it may fail. Then nothing is sent to it until a person resumes it."""
 
     @field_validator("name")
     @classmethod
@@ -80,11 +81,11 @@ class Sink(BaseModel):
         return changes
 
     def wants(self, kind: str, spider: str) -> bool:
-        """Whether it may be told of records of this kind by this spider."""
+        """Returns True if it wants records of this kind by this spider."""
         return (not self.records or kind in self.records) and (not self.spiders or spider in self.spiders)
 
     def takes(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record meets its filter. One for which that cannot be computed does not."""
+        """Returns True if the record passes its filter. An error in the filter counts as False."""
         if not self.where:
             return True
         try:
@@ -97,7 +98,7 @@ class Sink(BaseModel):
         return jmespath.compile(self.where)
 
     def address(self) -> str:
-        """Where it is. Raises UsageError when that is nowhere, or in a place where a password must not stand."""
+        """Returns its address. Raises UsageError when that is missing, invalid, or has a password in the file."""
         variable = f"HARVESTER_PUBLISH_{self.name.upper()}_URL"
         url = variable_value(variable) or self.url
         where = f"The sink {self.name} of {SETTING}"
@@ -118,9 +119,9 @@ class Sink(BaseModel):
         return url
 
     def check(self, config: Config, names: Sequence[str]) -> None:
-        """Raises UsageError when it could not be sent anything, as far as that can be known without asking it.
+        """Raises UsageError when sending cannot work, as far as that is known without a connection.
 
-        `names`: those of all sinks, and what else is no secret where it stands in an address.
+        `names` are the names of all sinks, and other words that are not secret within an address.
         """
         self.address()
 
@@ -135,13 +136,13 @@ class RedisSink(Sink):
     stream: str = Field("harvester:events", min_length=1, max_length=512)
     """Key of the stream."""
     most_entries: int = Field(1_000_000, ge=1)
-    """How long the stream may become."""
+    """Maximum number of entries in the stream."""
     when_full: Literal["wait", "trim"] = "wait"
-    """`wait`: nothing is added until its readers have trimmed it. `trim`: the oldest go, read or not."""
+    """`wait` adds nothing until its readers have trimmed it. `trim` drops the oldest, read or not."""
 
     @property
     def is_own(self) -> bool:
-        """Whether it is in harvester's own Redis, since no other one is named."""
+        """True for a stream in harvester's own Redis, because no other one is named."""
         return not (self.url or variable_value(f"HARVESTER_PUBLISH_{self.name.upper()}_URL"))
 
     def check(self, config: Config, names: Sequence[str]) -> None:
@@ -150,7 +151,7 @@ class RedisSink(Sink):
 
 
 WEBHOOK_PORTS = (None, 443, 8443)
-"""Of receivers in the open."""
+"""Ports of public receivers."""
 
 
 def check_webhook(url: str, where: str, config: Config) -> None:
@@ -166,9 +167,9 @@ def check_webhook(url: str, where: str, config: Config) -> None:
 
 
 def secrets_in(url: str, names: Iterable[str] = ()) -> list[str]:
-    """Returns what may be secret in the path and the query of an address: no word that is, or is in, one of the names.
+    """Returns possible secrets in the path and query of an address: no word that is part of a name in `names`.
 
-    To mask these would make unreadable what people need to read: a sink `orders_v2` at https://receiver.example/orders_v2.
+    People need to read such words: a sink `orders_v2` at https://receiver.example/orders_v2 must stay readable.
     """
     parts = urlsplit(url)
     words = filter(is_telling, re.split(r"[/?&=]", f"{parts.path}?{parts.query}"))
@@ -176,17 +177,17 @@ def secrets_in(url: str, names: Iterable[str] = ()) -> list[str]:
 
 
 class WebhookSink(Sink):
-    """`kind = "webhook"`: an address that is posted each event, signed as Standard Webhooks has it."""
+    """`kind = "webhook"`: an address that gets each event by POST, signed by the rules of Standard Webhooks."""
 
     SCHEMES = ("https", "http")
     EXAMPLE = "https://receiver.example/hook"
     kind: Literal["webhook"]
     secrets_file: Path | None = None
-    """Holds its secrets, the newest first; read before each try. Else HARVESTER_PUBLISH_<NAME>_SECRETS says them."""
+    """File of its secrets, the newest first, read before each try. Default: HARVESTER_PUBLISH_<NAME>_SECRETS."""
     timeout_s: float = Field(15, gt=0, le=120)
-    """How long it may take to answer."""
+    """Seconds that it has to answer."""
     at_once: int = Field(8, ge=1, le=64)
-    """The most events that are posted at the same time."""
+    """Maximum number of concurrent events."""
 
     def check(self, config: Config, names: Sequence[str]) -> None:
         url = self.address()
@@ -195,7 +196,8 @@ class WebhookSink(Sink):
         self.secrets()
 
     def secrets(self) -> list[bytes]:
-        """By each of which events are signed. Raises UsageError when there is none, or one is no secret."""
+        """Returns the secrets; every event is signed by each. Raises UsageError when there are none, or one is
+        invalid."""
         variable = f"HARVESTER_PUBLISH_{self.name.upper()}_SECRETS"
         given, text = variable, variable_value(variable)
         if self.secrets_file:
@@ -227,16 +229,16 @@ class WebhookSink(Sink):
 
 
 class AmqpSink(Sink):
-    """`kind = "amqp"`: a durable topic exchange of RabbitMQ, or of another broker that speaks AMQP 0-9-1."""
+    """`kind = "amqp"`: a durable topic exchange of RabbitMQ, or of another AMQP 0-9-1 broker."""
 
     SCHEMES = ("amqp", "amqps")
     EXAMPLE = "amqps://broker.example/vhost"
 
     kind: Literal["amqp"]
     exchange: str = Field("harvester", min_length=1, max_length=255)
-    """It is declared. Queues belong to those who read them, and are bound to it by them."""
+    """The exchange, which is declared. Its readers own the queues and bind them."""
     timeout_s: float = Field(30, gt=0, le=600)
-    """How long the broker may take to confirm."""
+    """Seconds that the broker has to confirm."""
 
     def check(self, config: Config, names: Sequence[str]) -> None:
         super().check(config, names)
@@ -249,26 +251,26 @@ _KINDS: dict[str, type[AnySink]] = {"amqp": AmqpSink, "redis": RedisSink, "webho
 
 
 class Sinks:
-    """All of a file."""
+    """All sinks of a file."""
 
     def __init__(self, sinks: Iterable[AnySink], source: str) -> None:
         self.by_name = {sink.name: sink for sink in sinks}
         self.source = source
-        """CloudEvents' `source` of all events: which harvest it is."""
+        """CloudEvents' `source` of all events, which identifies the harvest."""
         self.wanting = cache(self._wanting)
 
     def _wanting(self, kind: str, spider: str) -> tuple[AnySink, ...]:
         return tuple(sink for sink in self.by_name.values() if sink.wants(kind, spider))
 
     def named(self, name: str) -> AnySink:
-        """Raises UnknownSink when there is none of that name."""
+        """Returns the sink with this name. Raises UnknownSink."""
         if name not in self.by_name:
             meant = did_you_mean(name, self.by_name) or f"; there are: {', '.join(self.by_name)}."
             raise UnknownSink(f"There is no sink {name!r} in {SETTING}{meant}")
         return self.by_name[name]
 
     def check_names(self, spiders: Sequence[str]) -> None:
-        """Raises UsageError when a sink wants records or spiders that there are not, of the project's `spiders`."""
+        """Raises UsageError when a sink wants unknown records, or spiders that are not in the project's `spiders`."""
         kinds = {*RECORDS, *map(item_kind, spiders)}
         for word, known in (("records", sorted(kinds)), ("spiders", sorted(spiders))):
             for sink in self.by_name.values():
@@ -279,7 +281,8 @@ class Sinks:
 
 
 def load_sinks(config: Config) -> Sinks | None:
-    """Those of the configured file; None when there is none. Raises UsageError that names file, sink and key."""
+    """Returns the sinks of the configured file, None without a file. Raises UsageError that names file, sink and
+    key."""
     path = config.publish_file
     if path is None:
         return None
@@ -298,7 +301,8 @@ def load_sinks(config: Config) -> Sinks | None:
 
 
 def project_sinks(config: Config) -> Sinks | None:
-    """The same outside of a crawl: it imports the project's spiders, and with them its records."""
+    """Returns the sinks outside of a crawl: imports the project's spiders, and with them its records, to check the
+    names."""
     sinks = load_sinks(config)
     if sinks:
         sinks.check_names(spider_loader().list())
@@ -306,7 +310,7 @@ def project_sinks(config: Config) -> Sinks | None:
 
 
 def configured_sinks(config: Config) -> Sinks:
-    """The same. Raises UsageError, too, when there are none."""
+    """Returns the project's sinks. Raises UsageError also when there are none."""
     sinks = project_sinks(config)
     if sinks is None:
         raise UsageError(f"{SETTING} is not set: nobody is told of records. docs/publishing.md says what stands in it.")
@@ -330,5 +334,5 @@ def _sink_of(path: Path, name: str, table: Any) -> AnySink:
 
 
 def _is_true(value: Any) -> bool:
-    """As JMESPath has it: 0 is true, what is empty is not."""
+    """Returns the truth in JMESPath: 0 is true, empty values are not."""
     return value not in (None, False, "", [], {}) or (value == 0 and value is not False)

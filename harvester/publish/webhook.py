@@ -1,7 +1,7 @@
-"""Posts events to a webhook, signed as Standard Webhooks has it (standardwebhooks.com).
+"""Posts events to a webhook, signed by the rules of Standard Webhooks (standardwebhooks.com).
 
-The receiver is no friend: it is reached at a public address unless the settings permit another, what it redirects to is
-not followed, and of what it answers only the status and Retry-After are read.
+The receiver is untrusted. It is reached at a public address unless the settings permit another, redirects are not
+followed, and only status and Retry-After of its response are read.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ from harvester.publish.sending import SendFailure, asked_pause
 from harvester.publish.sinks import WebhookSink
 
 MOST_ANSWER = 64 * 1024
-"""Bytes of an answer that are taken so that the connection can be used again."""
+"""Bytes of a response that are read, so that the connection can be used again."""
 _OF_EVENT = frozenset({400, 406, 411, 413, 414, 415, 422, 431})
-"""By which a receiver refuses what it was sent, and not who sends."""
+"""Statuses for a refused event, which do not concern the sender."""
 _GONE = 410
 _SLOW_DOWN = frozenset({429, 502, 503, 504})
 
 
 class WebhookSender:
-    """An event is confirmed when it was answered with a status 2xx."""
+    """Confirms an event after a status 2xx."""
 
     def __init__(self, sink: WebhookSink, config: Config) -> None:
         self._sink = sink
@@ -61,7 +61,7 @@ class WebhookSender:
 
 
 class Poster:
-    """Posts events to receivers whose addresses may be anything: see PermittedConnector. To be made in a loop."""
+    """Posts events to receivers at any address: see PermittedConnector. Must be created in a running loop."""
 
     def __init__(self, config: Config, at_once: int, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -76,13 +76,13 @@ class Poster:
         await self._session.close()
 
     async def post(self, url: str, secrets: Sequence[bytes], event: Event) -> SendFailure | None:
-        """None: the receiver has confirmed it."""
+        """Posts the event. Returns None when the receiver has confirmed it."""
         headers = signed(event, secrets, int(time.time()))
         address = URL(safe_url_string(url), encoded=True)  # else aiohttp decodes escapes that a receiver has signed
         try:
             async with self._session.post(address, data=event.body, headers=headers, allow_redirects=False) as response:
                 failure = failure_of(response)
-                with suppress(TimeoutError, ClientError, OSError):  # its status was the answer
+                with suppress(TimeoutError, ClientError, OSError):  # the status was the answer
                     await response.content.read(MOST_ANSWER)
                 return failure
         except TimeoutError:
@@ -92,7 +92,7 @@ class Poster:
 
 
 def signed(event: Event, secrets: Sequence[bytes], at: int) -> dict[str, str]:
-    """The headers by which a receiver knows an event and who sent it; signed at `at` (Unix time) by each secret."""
+    """Returns the headers that identify event and sender, signed at `at` (Unix time) by each secret."""
     content = f"{event.id}.{at}.".encode() + event.body
     marks = [b64encode(hmac.digest(secret, content, sha256)).decode() for secret in secrets]
     return {
@@ -103,7 +103,7 @@ def signed(event: Event, secrets: Sequence[bytes], at: int) -> dict[str, str]:
 
 
 def failure_of(response: ClientResponse) -> SendFailure | None:
-    """None: it has the event."""
+    """Returns the failure in a response, None if the receiver has the event."""
     status = response.status
     if 200 <= status < 300:
         return None
@@ -120,14 +120,14 @@ def failure_of(response: ClientResponse) -> SendFailure | None:
 
 
 class PermittedConnector(TCPConnector):
-    """Connects to the addresses that were judged, so that a name cannot change its mind in between."""
+    """Connects to the addresses that were checked, so that a name cannot change in between."""
 
     def __init__(self, config: Config, *, limit: int) -> None:
         super().__init__(limit=limit)
         self._config = config
 
     async def _resolve_host(self, host: str, port: int, traces: Sequence[Trace] | None = None) -> list[ResolveResult]:
-        """Of literal addresses, too."""
+        """Resolves a host to permitted addresses. It also checks literal addresses."""
         found = await super()._resolve_host(host, port, traces=traces)
         good = permitted(host, port, [each["host"] for each in found], self._config)
         if not good:
