@@ -433,7 +433,7 @@ class FlowRun(PageRun):
             await self._led_on(frame, step, click(**options))
 
     async def _change(self, found: Locator, step: Change, milliseconds: float) -> None:
-        """Fills one field of one document, so that nothing is typed on a following page."""
+        """Fills a single field in a single document, so that nothing is typed on a following page."""
         field, value = await found.element_handle(timeout=milliseconds), step.value
         if step.secrets:
             frame = await field.owner_frame()

@@ -158,7 +158,7 @@ def _failed(error: OSError) -> _Known:
 
 
 def _in_thread(look_up: Callable[[], list[Address]], hear: _Hear) -> "asyncio.Future[_Known]":
-    """Runs a look-up in a thread of its own, which does not delay the end of the process as a pool's threads do."""
+    """Runs a look-up in a new thread, which does not delay the end of the process as a pool's threads do."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[_Known] = loop.create_future()
 

@@ -24,7 +24,7 @@ def read_line(line: bytes) -> Document:
 
 
 def emptied(raw: Any, dids: Iterable[str]) -> tuple[Any, bool]:
-    """Returns `raw` without the content of these accounts, and True if that changed it.
+    """Returns `raw` without the accounts' content, and True if that changed it.
 
     A text, and content that is nested too deep to search, is removed as a whole.
     """

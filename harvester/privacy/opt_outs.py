@@ -206,7 +206,7 @@ def _clean(segment: Path, dids: Set[str], keeping: list[str], database: Database
 
 
 def without(line: bytes, dids: Set[str], keeping: Collection[str] = ()) -> bytes | None:
-    """Returns a staged or rejected line without the content of these accounts; None when all is theirs.
+    """Returns a staged or rejected line without the accounts' content; None when all is theirs.
 
     Lines of the jobs in `keeping` stay unchanged.
     """
@@ -227,7 +227,7 @@ def _owner_of(staged: Document) -> str:
 
 
 def _emptied_posts(database: Database[Document], kept_for: Document, dids: Set[str]) -> Iterator[tuple[str, Document]]:
-    """Yields posts with content of these accounts, and the changed fields."""
+    """Yields posts with the accounts' content, and the changed fields."""
     quoting = {"$in": list(dids)}
     holding: list[Document] = [{f"{path}.did": quoting, f"{path}.kind": {"$ne": OPTED_OUT}} for path in QUOTES]
     holding.append({"embed.unknown.0": {"$exists": True}})

@@ -43,9 +43,9 @@ class PurgedAccount(NamedTuple):
     """An account to purge."""
 
     id: str
-    """Its DID, or for other sites the `author` of its posts."""
+    """DID, or for other sites the `author` that its posts have."""
     handle: str
-    """Empty if it is unknown, or there is none."""
+    """Empty if it is unknown or missing."""
 
 
 class Findings(NamedTuple):

@@ -27,7 +27,7 @@ class Names(NamedTuple):
 
     @classmethod
     def of(cls, did: str, handle: str = "") -> "Names":
-        """`handle`: empty when it is not known."""
+        """Returns the names; `handle` is empty if it is unknown."""
         dids = "|".join({re.escape(did), re.escape(quote(did, safe=""))})
         pattern = rf"(?:{dids})(?![A-Za-z0-9._:%-])"
         if handle and handle != "handle.invalid":

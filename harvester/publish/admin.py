@@ -133,7 +133,7 @@ async def replay(
     since: datetime | None,
     keys: Sequence[str],
 ) -> int:
-    """Sends stored records again that the sink wants: of these kinds, fetched since then, with these keys. Returns the
+    """Sends stored records again that the sink wants: with the given kinds, keys and minimum time. Returns the
     number."""
     query: Document = {"provenance.fetched_at": {"$gte": since}} if since else {}
     if keys:

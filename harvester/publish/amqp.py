@@ -21,7 +21,7 @@ from harvester.publish.faults import describe_fault
 from harvester.publish.sending import SendFailure
 from harvester.publish.sinks import AmqpSink
 
-logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs what it raises, at each try
+logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # it logs every exception, at each try
 
 _FORESEEN = (AMQPError, OSError, RuntimeError, ValueError)
 """RuntimeError: aiormq raises it when a connection is closed in use. ValueError: for a wrong option in the address.

@@ -1,4 +1,4 @@
-"""Sends the deliveries of one sink until they are confirmed, and decides what happens to failed ones.
+"""Sends the deliveries for a sink until they are confirmed, and decides what happens to failed ones.
 
 If no delivery arrives, the receiver is at fault. It is tried with a few deliveries now and then, and set aside after a
 long time; the deliveries wait and are counted. If others arrive, the event is at fault. It is retried for three days,
@@ -43,7 +43,7 @@ TELL_AFTER_S = 3600.0
 
 
 class SinkDeliveries:
-    """The deliveries of one sink."""
+    """The deliveries for a sink."""
 
     def __init__(
         self, database: AsyncDatabase[Document], config: Config, sink: AnySink, source: str, sender: Sender

@@ -19,7 +19,7 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 LEAVE_S = 10.0
-"""Seconds that the end of a run has to send the events of its last pages."""
+"""Seconds that the end of a run has to send the last pages' events."""
 
 
 class Publishing:

@@ -17,7 +17,7 @@ LEASE_S = 15.0
 """Seconds that an owner may be silent before another takes over."""
 RENEW_S = 4.0
 MARGIN_S = 3.0
-"""Seconds before the end of its lease when an owner stops to begin work."""
+"""Seconds before the lease ends when an owner stops to begin work."""
 _ID = "relay"
 
 

@@ -38,7 +38,7 @@ class Sink(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     SCHEMES: ClassVar[tuple[str, ...]]
-    """Schemes of its address."""
+    """Schemes for its address."""
     EXAMPLE: ClassVar[str]
     """An example of an address."""
 
@@ -52,7 +52,7 @@ class Sink(BaseModel):
     """Kinds of records that it gets, such as `post`; empty for all."""
     changes: tuple[Change, ...] = ("created", "updated")
     where: str = ""
-    """A JMESPath expression over the record's JSON. It gets only records for which the expression is true."""
+    """A JMESPath expression over the record's JSON. It gets only records that make the expression true."""
     set_aside_hours: float = Field(75, gt=0, le=24 * 365)
     """Hours that it may fail. Then nothing is sent to it until a person resumes it."""
 
@@ -183,7 +183,7 @@ class WebhookSink(Sink):
     EXAMPLE = "https://receiver.example/hook"
     kind: Literal["webhook"]
     secrets_file: Path | None = None
-    """File of its secrets, the newest first, read before each try. Default: HARVESTER_PUBLISH_<NAME>_SECRETS."""
+    """File with its secrets, the newest first, read before each try. Default: HARVESTER_PUBLISH_<NAME>_SECRETS."""
     timeout_s: float = Field(15, gt=0, le=120)
     """Seconds that it has to answer."""
     at_once: int = Field(8, ge=1, le=64)
@@ -196,8 +196,8 @@ class WebhookSink(Sink):
         self.secrets()
 
     def secrets(self) -> list[bytes]:
-        """Returns the secrets; every event is signed by each. Raises UsageError when there are none, or one is
-        invalid."""
+        """Returns the secrets; every event is signed by each. Raises UsageError without a secret, or for an invalid
+        one."""
         variable = f"HARVESTER_PUBLISH_{self.name.upper()}_SECRETS"
         given, text = variable, variable_value(variable)
         if self.secrets_file:
@@ -310,7 +310,7 @@ def project_sinks(config: Config) -> Sinks | None:
 
 
 def configured_sinks(config: Config) -> Sinks:
-    """Returns the project's sinks. Raises UsageError also when there are none."""
+    """Returns the project's sinks. Raises UsageError also without sinks."""
     sinks = project_sinks(config)
     if sinks is None:
         raise UsageError(f"{SETTING} is not set: nobody is told of records. docs/publishing.md says what stands in it.")

@@ -1,7 +1,7 @@
 """Posts events to a webhook, signed by the rules of Standard Webhooks (standardwebhooks.com).
 
 The receiver is untrusted. It is reached at a public address unless the settings permit another, redirects are not
-followed, and only status and Retry-After of its response are read.
+followed, and a response is read only for its status and Retry-After.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Poster:
     async def post(self, url: str, secrets: Sequence[bytes], event: Event) -> SendFailure | None:
         """Posts the event. Returns None when the receiver has confirmed it."""
         headers = signed(event, secrets, int(time.time()))
-        address = URL(safe_url_string(url), encoded=True)  # else aiohttp decodes escapes that a receiver has signed
+        address = URL(safe_url_string(url), encoded=True)  # aiohttp would decode escapes that may be signed
         try:
             async with self._session.post(address, data=event.body, headers=headers, allow_redirects=False) as response:
                 failure = failure_of(response)

@@ -35,7 +35,7 @@ def root_of(base_url: str) -> str:
 
 
 def with_agreement(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entry with the sessions and the pace of its platform, where it does not set them.
+    """Returns the entry with the defaults of its platform: sessions and pace, where the entry sets none.
 
     Sessions that need a disclaimer are added only if a person has accepted that.
     """

@@ -13,7 +13,7 @@ class SiteBreaker(Part):
     enabled: bool = True
     """False if only a person may open the breaker."""
     window_seconds: float = Field(300.0, ge=1)
-    """Seconds for which tries are counted."""
+    """Seconds of the window for counting tries."""
     least_tries: int = Field(50, ge=1)
     """Minimum number of tries in the window to judge them."""
     failure_ratio: float = Field(0.5, gt=0, le=1)
@@ -24,7 +24,7 @@ class SiteBreaker(Part):
     """Number of requests with a failed first try, in a row, that open it too."""
     most_misread: int = Field(10, ge=1)
     """Number of pages with a wrong layout (layout_changed), each at its first try, that open it too. Four correct pages
-    make good one of these."""
+    make good one wrong page."""
     open_seconds: float = Field(60.0, gt=0)
     """Seconds before the first probes; doubled each time that a probe fails."""
     most_open_seconds: float = Field(3600.0, gt=0)

@@ -130,12 +130,12 @@ class Identities(Part):
     headers: dict[str, str] = Field(default_factory=dict)
     """Headers that all identities send."""
     at_once: int = Field(4, ge=1)
-    """Concurrent requests of one identity."""
+    """Concurrent requests by an identity."""
     requests: int = Field(0, ge=0)
-    """Requests of one identity in each window; 0 for no limit."""
+    """Requests by an identity in each window; 0 for no limit."""
     window_s: float = Field(60.0, gt=0)
     serial: bool = False
-    """True if a cookie jar serves one request of one chain at a time, also across processes (WebForms)."""
+    """True if a cookie jar serves a single request by a single chain at a time, also across processes (WebForms)."""
     chain_idle_s: float = Field(30.0, gt=0)
     """Seconds without a request that end a chain. Its identity at a serial site is then free for another."""
     logins_per_hour: int = Field(12, ge=1)

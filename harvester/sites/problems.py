@@ -21,7 +21,7 @@ RENAMED = {
 
 
 def problems(error: ValidationError, model: type[BaseModel], *before: str) -> dict[str, str]:
-    """Returns the place of each fault, such as `county.breaker.probes` -> its description. `before` begins each
+    """Returns places such as `county.breaker.probes` -> the description of the fault there. `before` begins each
     place."""
     found: dict[str, list[str]] = {}
     for each in error.errors():

@@ -39,7 +39,7 @@ class PropertyRecords(Part):
     bulk_download: str = Field("", max_length=500)
     """Address of a file with all records of the jurisdiction, which is better than a request for each."""
     check: dict[str, str | int | float] = Field(default_factory=dict)
-    """A known `parcel`, and expected fields of its records, which `harvester sites check` compares."""
+    """A known `parcel`, and expected fields for its records, which `harvester sites check` compares."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Labels of the site that harvester does not know: `"Site Loc." = "situs_address"`, or with the title of the
     section, `"Parcel: Loc." = "situs_address"`. The value `"ignored"` skips a label."""

@@ -100,7 +100,7 @@ class SiteProxy(Part):
 
     @property
     def is_proxied(self) -> bool:
-        """Whether any request goes through a proxy."""
+        """True if any request goes through a proxy."""
         return self.tiers != (Tier.NONE,)
 
     def place(self, tier: Tier) -> Geo:

@@ -24,7 +24,7 @@ from harvester.validation import did_you_mean, said_of
 
 MOST_STEPS = 500
 MOST_BYTES = 256 * 1024
-"""Maximum bytes of a recording, and of its settings file, because both are stored with the job."""
+"""Maximum bytes of a recording, and of a settings file, because both are stored with the job."""
 USUAL_TIMEOUT_MS = 5000
 """Milliseconds for a step, if neither the step nor its recording sets a timeout. The default in Chrome's Recorder."""
 NAVIGATE_TIMEOUT_MS = 30_000
@@ -261,7 +261,7 @@ class Collected(Part):
     no_results: OneOrMore | tuple[()] = ()
     """Selectors for a page that has nothing for a row. The row is then done, with the outcome no_results."""
     hosts: tuple[Host, ...] = ()
-    """Further hosts that the steps may open, beside those of the first page's site."""
+    """Further hosts that the steps may open, beside the hosts of the first page's site."""
     trusted: bool = False
     """True if JavaScript in the recording may run, and custom steps may be skipped."""
     timeout_s: float = Field(120.0, gt=0, le=570)
@@ -457,7 +457,7 @@ def refused(what: str, said: Iterable[str]) -> UsageError:
 
 
 def read_files(path: Path) -> tuple[str, str]:
-    """Returns the texts of a recording and of its settings file, if there is one. Raises UsageError."""
+    """Returns the texts of a recording and the settings file beside it, if there is one. Raises UsageError."""
     beside = path.with_suffix(".toml")
     return read_text(path), read_text(beside) if beside.is_file() else ""
 

@@ -102,7 +102,7 @@ def read_sites(config: Config) -> Registry:
 
 @lru_cache(maxsize=1)
 def packaged_files() -> tuple[SiteFile, ...]:
-    """What harvester brings along."""
+    """Returns the files in the package."""
     return tuple(_files_below(files("harvester.sites")))
 
 
