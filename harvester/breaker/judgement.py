@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 MISREAD = 0.8
-"""Share of the first pages. If so large a share has a wrong layout, the site counts as changed."""
+"""Share of wrong layouts among the first pages above which the site counts as changed."""
 FAR_LESS = 0.2
 """Share of the usual number below which the last pages have too little content."""
 LEAST_EXPECTED = 10

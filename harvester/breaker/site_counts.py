@@ -27,8 +27,8 @@ class SiteCounts:
         self._refusals = self._failures = 0
         """Refusals and failures in a row, up to the last try."""
         self._read = self._new_misread = 0.0
-        """Pages that correct pages make good from earlier reports, and pages with a wrong layout in this report, minus
-        those made good."""
+        """Misread pages of earlier reports that correct pages made good; the misread pages of this report, less those
+        made good."""
         self._said = ""
         self._pages = self._full = self._misread = 0
         self._trial = 0

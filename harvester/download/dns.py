@@ -77,7 +77,7 @@ class CachingResolver(AbstractResolver):
         self._awaited: dict[_Key, asyncio.Task[_Known]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._slow: set[_Key] = set()
-        """Look-ups that released their place to others. No request may wait for them any more."""
+        """Look-ups that released their place to others. Some have no waiting request any more."""
 
     @classmethod
     def of(cls, crawler: Crawler) -> "CachingResolver":

@@ -33,7 +33,7 @@ than 1, because the page may be the cause."""
 MIN_BARRED = 3
 """Failed logins in a row, until all requests get the failure, and not only the one that tried."""
 SAVE_S = 1.0
-"""Seconds between two saves of changed cookies and of the current chain. When a chain ends or changes, the cookies of a
+"""Minimum seconds between two saves of changed cookies, or of the time of a chain that continues. Changed cookies of a
 serial site are saved at once."""
 
 
@@ -240,7 +240,7 @@ class Identity:
         return True
 
     def accepted(self, generation: str, sent_at: float) -> None:
-        """Records that a request with this time was accepted."""
+        """Records that the site accepted a request that was sent at `sent_at`."""
         self._refused = 0
         if self.session is not None and self.session.generation == generation:
             self.session.let_in_at = max(sent_at, self.session.let_in_at)

@@ -48,7 +48,7 @@ class ChainLost(Exception):
 
 
 class SessionRef(NamedTuple):
-    """The name of a session."""
+    """A session: the name of its identity, and its generation."""
 
     name: str
     generation: str

@@ -33,7 +33,7 @@ WINDOW_S = 300.0
 MOST_JITTER_S = 2.0
 """Seconds added to a pause at most, at random, so that not all clients return at once."""
 MOST_PACES = 10_000
-"""Number of sites whose pace is saved, unless something slows a site down."""
+"""Maximum number of saved paces. At the limit only the paces of slowed-down sites remain."""
 MOST_LIMITS_SHOWN = 20
 """Number of sites, the first ones, whose limit is shown in the stats."""
 TOO_MANY = frozenset({420, 429, 509})
@@ -56,7 +56,8 @@ def throttle_of(crawler: Crawler) -> "Throttle":
 def as_the_project_sets(config: Config, settings: BaseSettings) -> Config:
     """Returns the configuration with the project's own settings for all hosts. A site's entry overrides them.
 
-    Scrapy's slots apply these settings too. They can neither return queued requests nor share limits between workers.
+    Scrapy's slots apply these settings too. They can neither hold back queued requests nor share
+    limits between workers.
     """
     changes: dict[str, float] = {}
     if _is_set_by_project(settings, "DOWNLOAD_DELAY"):

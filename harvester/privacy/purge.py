@@ -1,6 +1,6 @@
 """Removes all data of an account, with its names, and stores that it must not be fetched again.
 
-The counts are stored first, so that a killed purge can be completed by a second one.
+The account is stored as purged first, so that a second purge completes a killed one.
 """
 
 import json

@@ -39,8 +39,8 @@ class Demand(NamedTuple):
 
 
 class Threshold(NamedTuple):
-    """The threshold of a job's items, and their longest interval. It exceeds the wanted one where the budget is too
-    small."""
+    """The threshold of a job's items, and their longest interval. That interval is longer than wanted if the
+    budget is too small."""
 
     theta: float
     longest_s: float
