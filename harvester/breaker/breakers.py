@@ -52,7 +52,7 @@ class Breakers:
         self._denied_until: defaultdict[str, float] = defaultdict(float)
         """Monotonic time by tier: until then no probe is requested."""
 
-    # What is seen -----------------------------------------------------------------------------------------
+    # For the spider's results -----------------------------------------------------------------------------
 
     def add_try(
         self,
@@ -124,7 +124,7 @@ class Breakers:
             self.urgent_since = monotonic()
             self.on_urgent()
 
-    # The frontier's side ----------------------------------------------------------------------------------
+    # For the frontier -------------------------------------------------------------------------------------
 
     def take(self) -> Reports | None:
         """Returns the report for the next exchange, None if there is nothing to report."""
@@ -168,7 +168,7 @@ class Breakers:
         """Returns the sites whose breaker is not closed."""
         return {name: shut for name, shut in self._shut.items() if "\0" not in name}
 
-    # The middleware's side --------------------------------------------------------------------------------
+    # For the middleware -----------------------------------------------------------------------------------
 
     def holds_back(self, site: str, probe: int = 0) -> bool:
         """Returns True if a request of the site must be parked: the breaker is not closed, and the request does not

@@ -103,7 +103,7 @@ class Browser:
         self.pages = 0
         self.at_once = 0
 
-    # Its life ---------------------------------------------------------------------------------------------
+    # Start and end ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Starts driver and Chromium. Raises BrowserLost when Chromium does not start."""

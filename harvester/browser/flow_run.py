@@ -175,7 +175,7 @@ class FlowRun(PageRun):
         self._waiting: asyncio.Future[None] | None = None
         self._is_over = False
 
-    # Its pages --------------------------------------------------------------------------------------------
+    # Pages ------------------------------------------------------------------------------------------------
 
     def adopt(self, page: Page) -> None:
         """Adds a page of the context: the first one, or a window."""
@@ -278,7 +278,7 @@ class FlowRun(PageRun):
             if "ERR_ABORTED" not in said:
                 self._unanswered = f"{said} at {request.url}"
 
-    # Its steps --------------------------------------------------------------------------------------------
+    # Steps ------------------------------------------------------------------------------------------------
 
     async def go(self, page: Page) -> PageResponse:
         """Runs all steps up to a failure, and collects.
@@ -528,7 +528,7 @@ class FlowRun(PageRun):
             self.shown = self.page if self.page in left else left[-1]
             await page.close()
 
-    # What it leaves ---------------------------------------------------------------------------------------
+    # Results ----------------------------------------------------------------------------------------------
 
     async def _collect(self) -> None:
         page, collected, files = self._shown_page(), self._flow.collected, self._flown.files

@@ -89,7 +89,7 @@ class BrowserPool:
                 self._retire(self._current, "end")
         await asyncio.gather(*(browser.end() for browser in list(self._ending)), *self._tasks)
 
-    # One after the other ----------------------------------------------------------------------------------
+    # Start and replacement --------------------------------------------------------------------------------
 
     async def _browser(self) -> "Browser":
         async with self._starting:

@@ -55,7 +55,7 @@ class DispatchingHandler:
             except Exception as error:
                 fault = await self._here.failed(request, error, left_at)
                 if fault is not None:
-                    error.local_fault = fault  # type: ignore[attr-defined]  see LocalFault.behind
+                    error.local_fault = fault  # type: ignore[attr-defined]  # see LocalFault.behind
                 raise
         self._here.answered(request, response)
         return response

@@ -203,7 +203,7 @@ class LocalHealth:
             return not known or await self._reaches(fault.outcome, known)
         return True
 
-    # Others -----------------------------------------------------------------------------------------------
+    # Other hosts ------------------------------------------------------------------------------------------
 
     def _peer(self, request: Request) -> _Peer:
         """Returns the host that the request is sent to: the proxy's, if it has one."""

@@ -48,7 +48,7 @@ class ChainLost(Exception):
 
 
 class SessionRef(NamedTuple):
-    """A session: the name of its identity, and its generation."""
+    """A session: the name and the generation."""
 
     name: str
     generation: str

@@ -38,7 +38,7 @@ _secret = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _password = re.compile(r"passw|pwd|secret", re.IGNORECASE).search
 
 
-# What Chrome's Recorder writes -------------------------------------------------------------------------------
+# The recording, as Chrome's Recorder writes it ---------------------------------------------------------------
 
 
 def _chains(value: object) -> object:
@@ -217,7 +217,7 @@ class Recording(_Recorded):
         return (step.timeout or usual) / 1000
 
 
-# What stands beside it ---------------------------------------------------------------------------------------
+# The settings file beside it ---------------------------------------------------------------------------------
 
 
 class WantedField(Part):
@@ -430,7 +430,7 @@ def words_of(step: Any) -> str:
             return f"passes over the custom step {step.name!r}"
 
 
-# Reading it --------------------------------------------------------------------------------------------------
+# Reading both files ------------------------------------------------------------------------------------------
 
 
 def parse_flow(recording: str, collected: str = "") -> Flow:
