@@ -51,7 +51,7 @@ class Http1DownloadHandler(AiohttpDownloadHandler):
         self._session._max_headers = MOST_HEADERS
         self._session._build_url = _as_given  # type: ignore[method-assign, assignment]
         self._resolve = connector._resolve_host
-        connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  # also checks literal addresses
+        connector._resolve_host = self._resolve_permitted  # type: ignore[method-assign]  # literal addresses too
 
     @staticmethod
     def _extract_headers(response: ClientResponse) -> Headers:

@@ -48,7 +48,7 @@ class ChainLost(Exception):
 
 
 class SessionRef(NamedTuple):
-    """A session: the name and the generation."""
+    """A session: the name of the identity, and the generation."""
 
     name: str
     generation: str
