@@ -13,7 +13,7 @@ from harvester.validation import did_you_mean
 Platform = Literal[
     "arcgis", "beacon", "devnet", "eagleweb", "esearch", "iasworld", "pacs", "patriot", "socrata", "vgsi"
 ]
-"""Harvester's own."""
+"""The platforms that harvester itself reads."""
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "arcgis": ("parcel_id_field", "where"),
     "beacon": ("App", "AppID", "LayerID", "PageID"),
@@ -26,13 +26,13 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "socrata": ("parcel_id_field", "where"),
     "vgsi": (),
 }
-"""What a platform may be told beside the address; spelt as the platform's own addresses spell it."""
+"""Names of the parameters that an entry may give a platform, spelt as in the platform's own addresses."""
 GROUP = "harvester.platforms"
 
 
 @cache
 def added_platforms() -> Mapping[str, EntryPoint]:
-    """Returns the platforms of installed packages, by name. One that is named like harvester's own is none of them."""
+    """Returns the platforms of installed packages, by name, without any that has the name of harvester's own."""
     return {each.name: each for each in entry_points(group=GROUP) if each.name not in PARAMETERS}
 
 
@@ -51,7 +51,7 @@ def check_platform(name: str) -> str:
 
 
 def get_parameters(name: str) -> tuple[str, ...]:
-    """Returns what the platform may be told beside the address: of a package's spider, its `PARAMETERS`."""
+    """Returns the names of a platform's parameters. A package's spider has them in `PARAMETERS`."""
     if name in PARAMETERS:
         return PARAMETERS[name]
     return tuple(getattr(added_platforms()[name].load(), "PARAMETERS", ()))

@@ -42,7 +42,7 @@ Words = Annotated[str, AfterValidator(str.lower), Field(min_length=3)]
 
 
 class RuleBase(BaseModel):
-    """What a rule says when it matches."""
+    """The verdict of a rule that matches."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

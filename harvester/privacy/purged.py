@@ -23,9 +23,9 @@ class Purged:
     """The accounts that were purged. They are not requested, and no data about them is stored."""
 
     accounts: Set[str] = frozenset()
-    """Their DIDs."""
+    """The DIDs of the purged accounts."""
     handles: Set[str] = frozenset()
-    """Their former handles."""
+    """The former handles of the purged accounts."""
 
     async def read(self, database: AsyncDatabase[dict[str, Any]]) -> None:
         """Reads the accounts. Raises PyMongoError."""

@@ -55,7 +55,7 @@ class Reservation:
 
 @dataclass(slots=True)
 class Spent:
-    """Nothing more may be spent today."""
+    """The budget of the day is spent."""
 
     tier: Tier
     """The tier that exceeds the budget."""

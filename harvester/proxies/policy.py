@@ -38,7 +38,7 @@ class ProxyHealth(StrEnum):
     GOOD = "good"
     BAD = "bad"
     REFUSED = "refused"
-    """It refuses our credentials."""
+    """The proxy refuses our credentials."""
     UNKNOWN = "unknown"
 
 

@@ -44,7 +44,7 @@ class Sink(BaseModel):
 
     name: str
     url: str = ""
-    """Its address. The variable HARVESTER_PUBLISH_<NAME>_URL overrides it, and is required for an address with a
+    """The address of the sink. The variable HARVESTER_PUBLISH_<NAME>_URL overrides it, and is required for an address with a
     password."""
     spiders: tuple[str, ...] = ()
     """Spiders whose records it gets; empty for all."""

@@ -115,7 +115,7 @@ class Ending(StrEnum):
     """The end of a visit."""
 
     WHOLE = "whole"
-    """It reached known entries or the end of the list: all entries in between have been read."""
+    """The visit reached known entries or the end of the list: all entries in between have been read."""
     CUT_SHORT = "cut_short"
     """The list leads nowhere: later entries are unknown."""
 
