@@ -44,8 +44,8 @@ class Sink(BaseModel):
 
     name: str
     url: str = ""
-    """The address of the sink. The variable HARVESTER_PUBLISH_<NAME>_URL overrides it, and is required for an address with a
-    password."""
+    """The address of the sink. The variable HARVESTER_PUBLISH_<NAME>_URL overrides it, and is required for an address
+    with a password."""
     spiders: tuple[str, ...] = ()
     """Spiders whose records it gets; empty for all."""
     records: tuple[str, ...] = ()
