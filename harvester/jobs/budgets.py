@@ -1,9 +1,9 @@
-"""Budgets of looks: how many a day a job, or a site, may have. Pure.
+"""Daily budgets of visits to the items of a job or a site. Pure.
 
-The day has as many slots as the budget has looks, evenly spread, and a look takes one. Taken slots are written into
-items with the claim itself, and no two items may have the same one: so a budget is kept by any number of feeders, and
-when they are killed. A slot that nobody has used when its minute is over, or the next one begins, is gone: after a
-pause nothing is made up for. So no minute of the clock has more than the budget's share of it, rounded up.
+A day has as many slots as the budget has visits, evenly spread, and each visit takes one slot. The claim writes the
+taken slots into the item, and a unique index gives each slot to one item only. So any number of feeders keeps the
+budget, even when they are killed. A slot expires when its minute is over, or when the next slot begins: after a
+pause no visit is made up for. So no minute of the clock has more than its share of the budget, rounded up.
 """
 
 from collections.abc import Iterable
@@ -15,26 +15,27 @@ from harvester.jobs.documents import Job
 from harvester.sites import load_sites
 
 MINUTES = 1440
-"""Of a day."""
+"""Minutes of a day."""
 MOST_SLOTS = 100
-"""That an item remembers: those which may be taken now are among them, on a machine whose clock is late, too."""
+"""Maximum number of slots that an item remembers. They include the slots that may be taken now, even on a machine with
+a slow clock."""
 
 
 class DailyBudget(NamedTuple):
-    """So many looks a day, in UTC."""
+    """A maximum number of visits a day, in UTC."""
 
     name: str
-    """Whose it is: `job`, or `site` and its name. No other budget has it."""
+    """The owner of the budget: `job` with its id, or `site` with its name. It is unique."""
     looks: int
 
     def slots(self, at: datetime) -> list[str]:
-        """Names of those that may be taken now."""
+        """Returns the names of the slots that may be taken now."""
         minute = int(at.timestamp()) // 60
         first = minute * self.looks // MINUTES
         return [self._slot(each) for each in range(first, max((minute + 1) * self.looks // MINUTES, first + 1))]
 
     def next_at(self, at: datetime) -> datetime:
-        """When there are others."""
+        """Returns the time when the next slots begin."""
         minute = int(at.timestamp()) // 60
         following = minute + 1
         if self.looks < MINUTES:
@@ -46,16 +47,16 @@ class DailyBudget(NamedTuple):
 
 
 def of_job(job: Job) -> DailyBudget | None:
-    """That of a job, if it has one."""
+    """Returns the budget of a job, or None."""
     return DailyBudget(f"job {job.id}", job.looks_a_day) if job.looks_a_day else None
 
 
 def of_site(site: str) -> DailyBudget | None:
-    """That of a site, if its entry has one."""
+    """Returns the budget in a site's entry, or None."""
     looks = load_sites().named(site).politeness.looks_a_day if site else None
     return DailyBudget(f"site {site}", looks) if looks else None
 
 
 def kept_slots(slots: Iterable[str], taken: Iterable[str]) -> tuple[str, ...]:
-    """Those that an item remembers, with those that its new look takes."""
+    """Returns the latest slots of an item, with those that its new visit takes."""
     return (*slots, *taken)[-MOST_SLOTS:]

@@ -1,6 +1,6 @@
-"""What people change of a job's items while workers run: take some out, give them another input, look more often.
+"""The changes that users make to a job's items while workers run: removal, another input, more frequent visits.
 
-Workers see it when they ask for what is due, within a second. An attempt that is under way comes to its end first.
+Workers see a change within a second, when they next read the due items. An attempt that is under way ends first.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from harvester.jobs.transitions import Changed, Removed
 from harvester.project import load_spider
 
 LEAST_OFTEN, MOST_OFTEN = 0.01, 100.0
-"""How many times as often an item may be looked at as its job's policy says."""
+"""Minimum and maximum of the factor on an item's visit frequency."""
 MOST_TRIES = 100
-"""To change items that others change at the same time."""
+"""Maximum number of tries to change items that others change at the same time."""
 
 
 class ChecksItems(Protocol):
-    """What is needed of the class of a spider: see JobSpider."""
+    """The part of a spider's class that a change needs: see JobSpider."""
 
     def check_item(self, found: Found) -> Found: ...
 
 
 async def items_named(ledger: Ledger, job: str, names: Sequence[str]) -> list[Item]:
-    """Items by id or key. Raises UnknownJob that names those there are not."""
+    """Returns items by id or key. Raises UnknownJob that lists the missing ones."""
     items: dict[str, Item] = {}
-    for first in range(0, len(names), CHUNK):  # MongoDB takes no question of more than 16 MB
+    for first in range(0, len(names), CHUNK):  # MongoDB refuses queries of more than 16 MB
         among = {"$in": list(names[first : first + CHUNK])}
         named = {"job": job, "$or": [{"_id": among}, {"key": among}]}
         items |= {item.id: item for item in map(read_item, await ledger.patiently(partial(_rows, ledger, named)))}
@@ -46,7 +46,7 @@ async def _rows(ledger: Ledger, query: Document) -> list[Document]:
 
 
 async def remove(ledger: Ledger, job: Job, names: Sequence[str]) -> int:
-    """Takes items out of the job, by id or key: how many. Their records stay. Raises UnknownJob."""
+    """Removes items from the job, by id or key, and returns their number. Their records stay. Raises UnknownJob."""
     items = await items_named(ledger, job.id, names)
     number = await ledger.apply([(item.id, Removed()) for item in items])
     await ledger.counting.count(job.id)
@@ -62,11 +62,11 @@ async def change(
     *,
     foreign: bool = False,
 ) -> int:
-    """Changes items by id or key: how many. One that was removed is there again.
+    """Changes items by id or key, and returns their number. A removed item comes back.
 
-    `inputs` are set in what the item already has; an empty text takes a value away. `foreign`: as in a Submission.
-    What others change at the same time stays, but for the values that both set. Raises UnknownJob, JobConflict for a
-    cancelled job, and UsageError for what cannot be an item's input, or the pace of a job that does not stand.
+    `inputs` are merged into the item's input; an empty text removes a value. `foreign`: as in a Submission. Changes
+    that others make at the same time are kept, except for values that both set. Raises UnknownJob, JobConflict for
+    a cancelled job, and UsageError for an invalid input, or for `often` in a job that is not recurring.
     """
     check_can_change(job, often)
     spider = cast(ChecksItems, load_spider(job.spider))
@@ -82,7 +82,7 @@ async def change(
         now = await items_named(ledger, job.id, [item.id for item in items])
         again = await asyncio.to_thread(_changes_of, spider, now, inputs, often, foreign)
         items = [item for item, (_, change) in zip(now, again, strict=True) if change.input != item.input]
-        if not items:  # those that did not change had been so already
+        if not items:  # the others already have this input
             break
     else:
         raise JobConflict(f"Others change the same items of {job.id} all the time. Try again.")
@@ -94,25 +94,26 @@ async def change(
 def _changes_of(
     spider: ChecksItems, items: Iterable[Item], inputs: Mapping[str, Any], often: float | None, foreign: bool
 ) -> list[tuple[str, Changed]]:
-    """Those of several items, by id. What is given for one may cost much to check."""
+    """Returns the changes of several items, with their ids. Runs in a thread, since checking an input may be slow."""
     return [(item.id, _change_of(spider, item, inputs, often, foreign)) for item in items]
 
 
 def _change_of(
     spider: ChecksItems, item: Item, inputs: Mapping[str, Any], often: float | None, foreign: bool
 ) -> Changed:
-    """That of an item as it is now: what another sets meanwhile is not lost, and is checked together with this."""
+    """Returns the change of an item from its current input. So a value that another user sets meanwhile is not lost,
+    and is checked together with the new ones."""
     if not inputs:
         return Changed(None, often)
     changed = {name: value for name, value in {**item.input, **inputs}.items() if value != "" or name not in inputs}
-    if foreign:  # with another address, headers that it has already would go there
+    if foreign:  # with another address, the headers that the item already has would be sent there
         refuse_variables(changed)
     found = _checked(spider, item, changed)
     return Changed(found.input, often, found.recheck, seen=item.input)
 
 
 def check_can_change(job: Job, often: float | None) -> None:
-    """Raises JobConflict and UsageError."""
+    """Raises JobConflict for a cancelled job, and UsageError for `often` in a job that is not recurring."""
     if job.state is JobState.CANCELLED:
         raise JobConflict(f"{job.id} is cancelled: its items are not asked for any more. Submit them anew.")
     if often is not None and not job.standing:

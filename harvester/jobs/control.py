@@ -1,7 +1,8 @@
-"""What people want of jobs: pause, resume, cancel, retry, a priority. Many items are changed a chunk at a time.
+"""The actions of users on jobs: pause, resume, cancel, retry, set a priority. Many items are changed a chunk at a
+time.
 
-A chunk that was changed is not looked at again, so whoever was interrupted does the same again. What items become is
-what `transitions` says of Cancelled and Retried.
+A changed chunk no longer matches the query, so an interrupted action can be repeated. Items change as `transitions`
+describes for Cancelled and Retried.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,19 +13,19 @@ from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import CANCELLED
 
 CHUNK = 10_000
-"""Items that are changed together."""
+"""Number of items that are changed together."""
 Moved = Callable[[int], Awaitable[None]]
 _ENDED = (ItemState.DONE, ItemState.FAILED, ItemState.SKIPPED)
 
 
 class Control:
-    """What may be done to the jobs of a ledger. False, or None: the job is none, or not in a state for it."""
+    """Changes the jobs of a ledger. False or None: the job does not exist, or its state does not allow the change."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     async def pause(self, job: str, reason: str = "") -> bool:
-        """No more items of it are fed. Those that are active come to their end."""
+        """Stops feeding the job's items. Active items end first."""
         stopped = {STOPPED_AT: self._ledger.now(), UNTOLD: True}
         update = {"$set": {"state": JobState.PAUSED, "pause_reason": reason, **stopped}}
         return await self._change(job, [JobState.OPEN], update)
@@ -35,11 +36,11 @@ class Control:
         return await self._change(job, [JobState.PAUSED], update)
 
     async def cancel(self, job: str) -> int | None:
-        """Skips what waits, for good: how many items. Active ones come to their end, and are not tried again."""
+        """Skips the waiting items for good, and returns their number. Active items end, and are not retried."""
         return await self.skip_cancelled(job) if await self.begin_cancelling(job) else None
 
     async def begin_cancelling(self, job: str) -> bool:
-        """Cancels the job but for its items, of which nothing is begun any more."""
+        """Marks the job as cancelled: none of its items is started any more. Its items are not changed here."""
         at = self._ledger.now()
         ended = {"state": JobState.CANCELLED, "ended_at": at, STOPPED_AT: at, UNTOLD: True}
         update = {"$set": ended, "$unset": {"pause_reason": ""}}
@@ -49,7 +50,8 @@ class Control:
         return True
 
     async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
-        """Skips what waits in a job that is cancelled; how many items. `moved` is told how many more, each time."""
+        """Skips the waiting items of a cancelled job, and returns their number. `moved` receives the number of each
+        chunk."""
         skipped = {
             "state": ItemState.SKIPPED,
             "outcome": CANCELLED,
@@ -61,9 +63,10 @@ class Control:
         )
 
     async def retry(self, job: str, items: Sequence[str] | None = None, outcome: str | None = None) -> int | None:
-        """Has items tried again, now, with all their attempts: how many. A finished job is open again.
+        """Retries items now, with all their attempts, and returns their number. A finished job opens again.
 
-        Those with these ids; or with that outcome, also such as are done or wait for a time; else all that failed.
+        The items are those with these ids; or those with that outcome, including items that are done or wait for a
+        time; or all failed ones.
         """
         if items is None:
             which: Document = {"outcome": outcome} if outcome else {"state": ItemState.FAILED}
@@ -72,9 +75,9 @@ class Control:
         return await self.retry_those(job, [{"_id": {"$in": list(chunk)}} for chunk in chunks])
 
     async def retry_those(self, job: str, which: Sequence[Document], moved: Moved | None = None) -> int | None:
-        """The same for items that one of the queries finds, as far as they have ended or wait for a time.
+        """Retries the items that one of the queries finds, if they have ended or wait for a time.
 
-        `moved` is told how many more after each chunk.
+        Returns their number. `moved` receives the number of each chunk.
         """
         known = await self._ledger.job(job)
         if known is None or known.state is JobState.CANCELLED:
@@ -87,21 +90,21 @@ class Control:
             {"$set": waits},
             {"$unset": ["due_at", "why", "outcome", "reason"]},
         ]
-        # Those that have changed since are left out: a worker may bring them back as soon as they are moved.
+        # Items that changed since are excluded: a worker may bring them back as soon as they are moved.
         queries = [{"$and": [query, {"updated_at": {"$lte": at}}]} for each in which for query in retriable(job, each)]
         number = 0
         for query in queries:
             if await self._ledger.patiently(partial(self._ledger.items.find_one, query, {"_id": 1})):
-                await self._ledger.reopen(job)  # before: nobody looks for items that wait in a job that is finished
+                await self._ledger.reopen(job)  # first, since no worker looks for waiting items in a finished job
                 number += await self._move(query, update, moved)
-        await self._ledger.note_added([job])  # after: it may have been finished, since there was nothing yet
+        await self._ledger.note_added([job])  # last: the job may have finished meanwhile, when nothing waited yet
         now = await self._ledger.job(job)
         if now and now.state is JobState.CANCELLED:
             await self.skip_cancelled(job)
         return number
 
     async def set_priority(self, job: str, priority: int) -> bool:
-        """Its items are fed before those of jobs with a smaller one."""
+        """Sets the priority. Jobs with a larger one get a larger share of the window."""
         return await self._change(job, list(JobState), {"$set": {"priority": priority}})
 
     async def _change(self, job: str, states: Sequence[JobState], update: Document) -> bool:
@@ -110,7 +113,7 @@ class Control:
         return bool(result.matched_count)
 
     async def _move(self, query: Document, update: Document | list[Document], moved_on: Moved | None = None) -> int:
-        """`update` brings an item out of the query, and nothing brings it back. How many were moved."""
+        """Applies `update`, which takes items out of the query for good, and returns their number."""
         items = self._ledger.items
         moved = 0
         while True:
@@ -125,7 +128,7 @@ class Control:
 
 
 def retriable(job: str, which: Document) -> list[Document]:
-    """Queries for those of the items that may be tried again: they have ended, or wait for a time."""
+    """Returns queries for the items that may be retried: they have ended, or wait for a time."""
     ended: Document = {"job": job, "state": {"$in": list(_ENDED)}}
     later: Document = {"job": job, "state": ItemState.WAITING, "due_at": {"$type": "date"}}
     return [{"$and": [ended, which]}, {"$and": [later, which]}]

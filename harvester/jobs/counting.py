@@ -1,4 +1,4 @@
-"""How many items of a job are in which state: counted now and then, and kept in the job's document."""
+"""Counts the items of a job by state, now and then. The counts are stored in the job's document."""
 
 import secrets
 import time
@@ -14,31 +14,31 @@ from harvester.jobs.documents import BY_KEY, MOST_PACES, UNFINISHED, Counted, Do
 from harvester.jobs.due_visits import Looks, Patiently
 
 COUNT_S = 3.0
-"""How often a job's items are counted, unless counting takes long."""
+"""Seconds between two counts of a job's items, unless counting takes long."""
 COUNT_SHARE = 10
-"""The next count comes after so many times as long as this one took."""
+"""Factor: the next count comes after this many times the duration of the last one."""
 LEAST_COUNTING_S = 10.0
-"""How long others wait at least for a process that counts, which may have died."""
+"""Minimum number of seconds that others wait for a process that counts, which may have died."""
 FIRST_COUNTING_S = 60.0
-"""How long they wait for the first one, of which nobody knows how long it takes."""
+"""Seconds that others wait for the first count, which has an unknown duration."""
 COUNTING_TIMES = 3
-"""They wait so many times as long as counting took last, if that is longer."""
+"""Factor: others wait this many times the duration of the last count, if that is longer."""
 MOST_S = 600.0
-"""The next count comes by then at the latest, also when a clock was wrong, or a process that counted was stopped."""
+"""Maximum number of seconds until the next count, even if a clock was wrong or a counting process was stopped."""
 COUNTS_BEGUN = "counts_begun"
-"""Field of a job: how often its items began to be counted."""
+"""Field of a job: number of times a count was started."""
 COUNTS_FROM = "counts_from"
-"""Field of a job: which of these gave the counts that it has."""
+"""Field of a job: number of the count that produced the current counts."""
 COUNTER = "counter"
-"""Field of a job: the word of whoever counts its items, or has counted them last."""
+"""Field of a job: the token of the process that counts its items, or counted them last."""
 NO_INDEX = 2
-"""MongoDB's code for a hint at an index that is not there."""
+"""MongoDB's error code for a hint at a missing index."""
 NATURAL_SHARE = 4
-"""A job with at least one in so many of all items is counted in the order in which all are stored."""
+"""Divisor: a job with at least this fraction of all items is counted in storage order."""
 MOST_COUNTED = 1000
-"""So many kinds, states, stages and outcomes of a job are told apart, for all of them are in its document."""
+"""Maximum number of groups (kind, state, stage, outcome) in a job's document. The rarer ones are merged."""
 OTHER = "other"
-"""Stage and outcome of the items whose own are rarer."""
+"""The stage and outcome of the merged groups."""
 _BEGIN: Document = {"$inc": {COUNTS_BEGUN: 1}}
 
 
@@ -56,11 +56,11 @@ _MOST_COMMON: list[Document] = [
         }
     },
 ]
-"""Of groups of items: the most common as they are, the rest together."""
+"""Pipeline stages that keep the most common groups of items and merge the rest."""
 
 
 class Counting:
-    """Of the items of a ledger."""
+    """Counts the items of a ledger's jobs."""
 
     def __init__(
         self,
@@ -77,9 +77,10 @@ class Counting:
         self._now = now
 
     async def count(self, job: str) -> tuple[Counted, ...]:
-        """Counts its items, and leaves the counts in the job's document.
+        """Counts the job's items, and stores the counts in the job's document.
 
-        They are read in an order in which none moves meanwhile: each counts once, whatever its state.
+        The items are read in an order that never changes, so each is counted once, even if its state changes
+        meanwhile.
         """
         began = await self._patiently(
             lambda: self._jobs.find_one_and_update({"_id": job}, _BEGIN, return_document=ReturnDocument.AFTER)
@@ -112,7 +113,7 @@ class Counting:
         }
         none_since = {"_id": job, COUNTS_FROM: {"$not": {"$gt": began[COUNTS_BEGUN]}}}
         await self._patiently(lambda: self._jobs.update_one(none_since, {"$set": counted}))
-        # Who looks often keeps no more of them.
+        # Frequent counts would push older paces out of the list.
         lately = {"at": {"$gt": at - timedelta(seconds=COUNT_S), "$lte": at + timedelta(seconds=MOST_S)}}
         not_lately = {"_id": job, "pace": {"$not": {"$elemMatch": lately}}}
         push = {"$push": {"pace": {"$each": [pace], "$slice": -MOST_PACES}}}
@@ -120,7 +121,7 @@ class Counting:
         return msgspec.convert(counts, tuple[Counted, ...])
 
     async def count_when_due(self, job: Job) -> None:
-        """The same, unless another does, or did a short time ago."""
+        """Counts the job's items, unless another process is counting or has just counted them."""
         at = self._now()
         if not is_due(job, at):
             return
@@ -131,7 +132,7 @@ class Counting:
         claim = {"$set": {"count_due_at": at + timedelta(seconds=waited_s), COUNTER: word}}
         seen = {"_id": job.id, "count_due_at": job.count_due_at}
         await self._patiently(lambda: self._jobs.update_one(seen, claim))
-        ours = {"_id": job.id, COUNTER: word}  # asked for: the answer to the update may have been lost
+        ours = {"_id": job.id, COUNTER: word}  # read back, since the reply to the update may have been lost
         if await self._patiently(lambda: self._jobs.find_one(ours, {"_id": 1})):
             await self.count(job.id)
             if threshold := await self._looks.threshold(job):
@@ -139,15 +140,15 @@ class Counting:
                 await self._patiently(lambda: self._jobs.update_one({"_id": job.id}, found))
 
     async def count_again(self, job: Job) -> None:
-        """Counts its items; those of a large job that goes on only when that is due."""
+        """Counts the job's items. A large unfinished job is counted only when that is due."""
         goes_on = job.state is not JobState.FINISHED
         await (self.count_when_due(job) if job.is_large and goes_on else self.count(job.id))
 
     async def _in_order(self, job: str) -> tuple[Document, Document]:
-        """What selects all its items, and the order in which MongoDB reads them soonest.
+        """Returns a query for all items of the job, and the order in which MongoDB reads them fastest.
 
-        Reading by their ids jumps from page to page of the disk, so those of a job that has many of all items are
-        picked out of all, as they are stored: of a million, in an eighth of the time when the cache cannot hold them.
+        Reading by id jumps between pages of the disk. So a job with a large part of all items is read by a scan of
+        the whole collection: for a million items, in an eighth of the time when the cache cannot hold them.
         """
         enough = max(1, await self._patiently(self._items.estimated_document_count) // NATURAL_SHARE)
         own: Document = {"job": job}
@@ -157,10 +158,10 @@ class Counting:
         except OperationFailure as error:
             if error.code != NO_INDEX:
                 raise
-            found = 0  # somebody has dropped it; the index of ids is always there
+            found = 0  # the index was dropped; the index of ids is always there
         return (own, {"$natural": 1}) if found == enough else (by_id, {"_id": 1})
 
 
 def is_due(job: Job, at: datetime) -> bool:
-    """Whether its items may be counted again."""
+    """Returns True if the job's items may be counted again."""
     return not job.count_due_at or not at < job.count_due_at <= at + timedelta(seconds=MOST_S)

@@ -1,4 +1,4 @@
-"""The documents of the collections `jobs` and `job_items`, their ids and their indexes."""
+"""The documents of the collections `jobs` and `job_items`, with their ids and indexes."""
 
 import hashlib
 import secrets
@@ -20,27 +20,27 @@ Document = dict[str, Any]
 JOBS = "jobs"
 """Name of the collection of jobs."""
 ITEMS = "job_items"
-"""Name of the collection of their items."""
+"""Name of the collection of job items."""
 MOST_KEY_BYTES = 500
-"""Of a key in an item's id. A longer one is replaced there by its hash."""
+"""Bytes of a key that fit into an item's id. A longer key is replaced there by its hash."""
 SMALL = 20_000
-"""Items of a job that is counted whenever somebody looks."""
+"""Items of a small job: its counts are refreshed at every request for them."""
 MOST_PACES = 100
-"""Counts of a job that are remembered: those of the last minutes."""
+"""Maximum number of past counts that a job's document keeps: those of the last minutes."""
 STOPPED_AT = "stopped_at"
-"""Field of a job: when it was paused or ended last."""
+"""Field of a job: the time when it was last paused or ended."""
 UNTOLD = "untold"
-"""Field of a job that was paused or ended, until webhooks are told: it is written together with the state."""
+"""Field of a job that was paused or ended: set together with the state, removed when webhooks have reported it."""
 LISTINGS = "listings"
-"""Field of a job: how often its arguments were read."""
+"""Field of a job: number of times its arguments were read."""
 NOT_GIVEN = "not all its items were given: the command that began it gives the others when it is run again"
-"""Of an incomplete job, for people."""
+"""The explanation of an incomplete job, shown to users."""
 MOST_ATTEMPTS_SHOWN = 10
-"""Attempts that an item's history keeps, the latest."""
+"""Maximum number of attempts in an item's history. The latest are kept."""
 
 
 class JobState(StrEnum):
-    """Of a job. A standing job, whose items are looked at again and again, is never finished."""
+    """The state of a job. A recurring job, with items that are visited again and again, never finishes."""
 
     OPEN = "open"
     PAUSED = "paused"
@@ -49,7 +49,7 @@ class JobState(StrEnum):
 
 
 class ItemState(StrEnum):
-    """Of an item: waiting -> active -> done, failed or skipped; or waiting again, for its next attempt."""
+    """The state of an item: waiting -> active -> done, failed or skipped; or waiting again for its next attempt."""
 
     WAITING = "waiting"
     ACTIVE = "active"
@@ -59,23 +59,24 @@ class ItemState(StrEnum):
 
 
 UNFINISHED = (ItemState.WAITING, ItemState.ACTIVE)
-"""States from which an item still goes on by itself."""
+"""The states in which an item still goes on by itself."""
 
 
 class SavedResult(Struct, OnTheWire, frozen=True):
-    """What a callback said of an item in one attempt: it goes before what came of the attempt's requests."""
+    """The result that a callback reported for an item in one attempt. It outranks the outcomes of the attempt's
+    requests."""
 
     attempt: int
     state: ItemState
-    """done, failed or skipped; or waiting."""
+    """The state done, failed, skipped or waiting."""
     outcome: str
     reason: str = ""
     until: datetime | None = None
-    """Of one that waits."""
+    """Time until which a waiting item waits."""
 
 
 class LookedAt(Struct, OnTheWire, frozen=True):
-    """What a callback said that a look at an item of a standing job found, in one attempt."""
+    """The result that a callback reported for one visit to an item of a recurring job."""
 
     attempt: int
     found: int
@@ -86,12 +87,12 @@ class LookedAt(Struct, OnTheWire, frozen=True):
 
 
 class EndedAttempt(Struct, OnTheWire, frozen=True):
-    """A line in the history of an item."""
+    """A line in the history of an item: one attempt that has ended."""
 
     attempt: int
     at: datetime
     state: ItemState
-    """Into which the item came by it."""
+    """The state of the item after the attempt."""
     outcome: str
     reason: str = ""
     requests: int = 0
@@ -99,89 +100,89 @@ class EndedAttempt(Struct, OnTheWire, frozen=True):
 
 
 class Item(Struct, OnTheWire, frozen=True, kw_only=True):
-    """A job item as MongoDB holds it. What is not known yet is absent there. Times in UTC."""
+    """A job item as MongoDB stores it. Unknown values are absent there. Times are in UTC."""
 
     id: str
-    """See `item_id`."""
+    """The id, made by `item_id`."""
     job: str
     kind: str
-    """What it is: account, thread, parcel, feed."""
+    """The kind of the item: account, thread, parcel, feed."""
     key: str
-    """Its natural key: the same kind and key is added to a job once."""
+    """The natural key. A job holds each pair of kind and key once."""
     input: dict[str, Any] = {}
-    """What the spider needs to begin with it."""
+    """The values that the spider needs to start the item."""
     line: int | None = None
-    """Of the input that it came from."""
+    """Number of the input line that the item came from."""
     depth: int = 0
-    """Steps from what the job began with. The nearest are fed first."""
+    """Steps from the first items of the job. Items with the smallest depth are fed first."""
     priority: int = 0
-    """The larger is fed first, among those of one depth."""
+    """The priority among items of one depth. The largest is fed first."""
     site: str = ""
-    """Name of the site it is fetched from, as far as that is known before."""
+    """Name of the site that serves the item, as far as it is known in advance."""
     state: ItemState = ItemState.WAITING
     stage: str = ""
-    """How far it has come, in the spider's own word."""
+    """The stage that the item has reached, named by the spider."""
     stage_rank: int | None = None
-    """Of the stage in its latest attempt: the larger comes later."""
+    """Rank of the stage in the latest attempt. A later stage has a larger rank."""
     attempts: int = 0
-    """How often it was fed: the number of its latest attempt. It never goes down."""
+    """Number of the latest attempt. It never goes down."""
     failures: int = 0
-    """Failed attempts since somebody asked for it last, held against the job's `attempts`."""
+    """Failed attempts since the item was added or last retried by a user. The job's `attempts` limits them."""
     outcome: str = ""
-    """Of its latest attempt, while none is under way."""
+    """The outcome of the latest attempt. Empty while an attempt is under way."""
     reason: str = ""
     said: SavedResult | None = None
     looked: LookedAt | None = None
     looks: tuple[Look, ...] = ()
-    """Of a standing job: the last ones, the latest last."""
+    """The recent visits to an item of a recurring job, the latest last."""
     often: float | None = None
-    """How many times as often it is looked at as its policy says. None: as often."""
+    """Factor on the visit frequency of the policy: 2 visits the item twice as often. None: unchanged."""
     recheck: str = ""
-    """Its own policy. Empty: that of its job."""
+    """The item's own visit policy. Empty: the job's policy applies."""
     left: dict[str, Any] = {}
-    """What the last look that ended well has left for the next one."""
+    """The values that the last successful visit left for the next one."""
     history: tuple[EndedAttempt, ...] = ()
     due_at: datetime | None = None
-    """Before then it is not fed. None: it is due."""
+    """Time before which the item is not fed. None: it is due now."""
     why: str = ""
-    """Why the next look is due then."""
+    """The reason for the time of the next visit."""
     not_before: datetime | None = None
-    """Until when the site wants no look, as the last one has found."""
+    """Time before which the site wants no visit, as the last visit reported."""
     slots: tuple[str, ...] = ()
-    """Of budgets, that its looks have taken: see `budgets`."""
+    """The slots of daily budgets that the item's visits have taken: see `budgets`."""
     listed: str = ""
-    """The word of the latest reading of its job's arguments that named it; a later one's is larger. Empty: it came in
-    another way."""
+    """The reading of the job's arguments that last listed the item. A later reading has a larger value. Empty: the
+    item came in another way."""
     removed_at: datetime | None = None
-    """When somebody took it out of the job, while the attempt goes on that was under way then."""
+    """Time when a user removed the item from the job while an attempt was under way. The attempt still goes on."""
     fed_at: datetime | None = None
     fed_depth: int | None = None
-    """Its depth when it was fed last."""
+    """The depth of the item when it was last fed."""
     feeder: str = ""
-    """Who feeds it, while it is active."""
+    """The feeder that feeds the item while it is active."""
     number: int | None = None
-    """From 1 to the job's limit of its kind; no two items of a kind have the same."""
+    """Number from 1 to the job's limit of the kind, unique within the kind."""
     counts: dict[str, int] = {}
-    """Sums over its ended attempts: requests, records, new (records that were not known before), rejected."""
+    """Sums over the ended attempts: requests, records, new (records that were not known before), rejected."""
     created_at: datetime
     updated_at: datetime
 
 
 class RetryPolicy(NamedTuple):
-    """What a job says of attempts that fail."""
+    """The rules of a job for attempts that fail or end."""
 
     attempts: int = 3
-    """Failures after which an item is failed; of a standing job, after which a look has failed."""
+    """Number of failures after which an item is failed. In a recurring job a visit has failed by then."""
     backoff_s: float = 600.0
-    """Before the attempt after the first failure; doubled for each further one."""
+    """Seconds to wait before the attempt after the first failure. Each further failure doubles them."""
     recheck: VisitPolicy | None = None
-    """When its items are looked at again, in a standing job."""
+    """The visit policy of a recurring job."""
     cancelled: bool = False
-    """Whether nothing of it is to be fed any more."""
+    """True if nothing of the job is fed any more."""
 
 
 class Counted(Struct, OnTheWire, frozen=True):
-    """So many items of a job have these in common."""
+    """The number of items of a job with the same kind, state, stage and outcome."""
 
     kind: str
     state: ItemState
@@ -189,87 +190,88 @@ class Counted(Struct, OnTheWire, frozen=True):
     outcome: str
     items: int
     records: int = 0
-    """That came of them."""
+    """Number of records of these items."""
     later: int = 0
-    """Of these items, such as wait for a time."""
+    """Number of these items that wait for a time."""
 
 
 class JobPace(Struct, OnTheWire, frozen=True):
-    """How far a job was when it was counted."""
+    """The progress of a job at one count."""
 
     at: datetime
     ended: int
-    """Items that were done, failed or skipped."""
+    """Number of items that were done, failed or skipped."""
 
 
 class Job(Struct, OnTheWire, frozen=True, kw_only=True):
-    """What somebody asked for. Times in UTC."""
+    """A job as MongoDB stores it. Times are in UTC."""
 
     HIDDEN = frozenset({"pace", "counted_end", "count_due_at", "counting_s"})
 
     id: str
-    """See `new_job_id`."""
+    """The id, made by `new_job_id`."""
     spider: str
     scope: str
-    """Hash of the arguments. One job of a scope is unfinished at a time."""
+    """Hash of the arguments. Only one job of a scope is unfinished at a time."""
     number: int
-    """Of the job among those of its scope, from 1."""
+    """Number of the job within its scope, from 1."""
     arguments: dict[str, Any] = {}
-    """As the spider's model takes them."""
+    """The arguments in the form that the spider's model accepts."""
     state: JobState = JobState.OPEN
     recheck: str = ""
-    """Of a standing job: by which policy its items are looked at again, as `read_policy` reads it."""
+    """The visit policy of a recurring job, in the form that `read_policy` reads. Empty: the job is not recurring."""
     looks_a_day: int | None = None
-    """The most looks a day at its items. None: as many as are due."""
+    """Maximum number of visits a day to items of the job. None: no limit."""
     threshold: Threshold | None = None
-    """Of the policy `budget`: by which its items take the budget. None: it was not found yet."""
+    """The threshold with which the items of a job with the policy `budget` use up its budget. None: not computed yet.
+    """
     priority: int = 0
-    """Jobs with a larger one are fed first."""
+    """The priority. Jobs with a larger one get a larger share of the window."""
     limits: dict[str, int] = {}
-    """Kind -> the most items of it that are ever fed."""
+    """Kind -> maximum number of its items that are ever fed."""
     attempts: int = RetryPolicy().attempts
     backoff_s: float = RetryPolicy().backoff_s
     name: str = ""
     idempotency_key: str | None = None
     created_at: datetime
     started_at: datetime | None = None
-    """When an item of it was fed first."""
+    """Time when an item of the job was first fed."""
     ended_at: datetime | None = None
     fed: int = 0
-    """How often items were added. Whoever finishes the job compares it, so that none is missed."""
+    """Number of times items were added. A process that finishes the job compares it, so that no new item is missed."""
     counts: tuple[Counted, ...] = ()
-    """As they were at `counted_at`."""
+    """The counts of the items at `counted_at`."""
     counted_at: datetime | None = None
     counted_end: datetime | None = None
-    """Its `ended_at` when they began to be counted."""
+    """The value of `ended_at` when the last count began."""
     count_due_at: datetime | None = None
-    """When one of those that work at it may count again. While somebody counts: until when that one is waited for."""
+    """Time when a process may count again. While one process counts: the time until which the others wait for it."""
     counting_s: float | None = None
-    """How long MongoDB took to count last, in seconds."""
+    """Seconds that MongoDB took for the last count."""
     pace: tuple[JobPace, ...] = ()
-    """What the last counts said, the latest last."""
+    """The progress at the last counts, the latest last."""
     pause_reason: str = ""
     incomplete: bool = False
-    """Whether its arguments name items that it was not given yet. Until then it is not finished."""
+    """True if the arguments list items that were not added yet. Until then the job does not finish."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether nothing is added to its counts any more."""
+        """True if the counts of the job are final."""
         return self.state is JobState.FINISHED and self.ended_at is not None and self.counted_end == self.ended_at
 
     @property
     def is_large(self) -> bool:
-        """Whether to count its items takes so long that it is not done whenever somebody looks."""
+        """True if counting takes too long to be done at every request."""
         return sum(row.items for row in self.counts) > SMALL
 
     @property
     def standing(self) -> bool:
-        """Whether its items are looked at again and again, so that it is never finished."""
+        """True for a recurring job: its items are visited again and again, so it never finishes."""
         return bool(self.recheck)
 
     @property
     def policy(self) -> RetryPolicy:
-        """What follows when an attempt at one of its items ends."""
+        """The rules for the end of an attempt at one of the job's items."""
         recheck = read_policy(self.recheck) if self.recheck else None
         if isinstance(recheck, Budget) and self.threshold:
             recheck = recheck.under(self.threshold)
@@ -277,7 +279,7 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
 
 
 class JobItem(NamedTuple):
-    """One attempt at an item, as the spider is given it."""
+    """One attempt at an item, in the form that the spider receives."""
 
     id: str
     job: str
@@ -287,28 +289,28 @@ class JobItem(NamedTuple):
     depth: int
     attempt: int
     stage: str
-    """That an earlier attempt has reached; empty in the beginning."""
+    """The stage that an earlier attempt has reached. Empty at first."""
     looked: datetime | None = None
-    """When it was looked at last, without a failure. Of a standing job."""
+    """Time of the last successful visit, in a recurring job."""
     left: Mapping[str, Any] = {}
-    """What that look has left."""
+    """The values that the last successful visit left."""
     was_missing: bool = False
-    """Whether an attempt since that look found that it is not there."""
+    """True if an attempt since the last successful visit found the item missing."""
 
 
 def new_job_id(spider: str) -> str:
-    """One that no other job has, not even in another database: a Redis may have known that, too."""
+    """Returns a job id that is unique across databases: one Redis may have served several."""
     return f"{spider}-{secrets.token_hex(4)}"
 
 
 def looked_at(looks: Sequence[Look]) -> datetime | None:
-    """When something was looked at last, without a failure."""
+    """Returns the time of the last successful visit."""
     at = next((look.at for look in reversed(looks) if not look.failed), None)
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
 def item_id(job: str, kind: str, key: str) -> str:
-    """The same for the same item of a job, whoever adds it."""
+    """Returns the id of an item: always the same for the same job, kind and key."""
     encoded = key.encode()
     short = key if len(encoded) <= MOST_KEY_BYTES else hashlib.sha256(encoded).hexdigest()
     return f"{job}:{kind}:{short}"
@@ -318,19 +320,20 @@ _ABSENT: tuple[Any, ...] = (None, "", (), [], {})
 
 
 def read_job(document: Mapping[str, Any]) -> Job:
-    """From MongoDB. The client must be one with tz_aware=True."""
+    """Reads a job from its MongoDB document. The client must be created with tz_aware=True."""
     arguments = _plain(document.get("arguments", {}))
     return msgspec.convert({**document, "id": document["_id"], "arguments": arguments}, Job)
 
 
 def read_item(document: Mapping[str, Any]) -> Item:
-    """From MongoDB. The client must be one with tz_aware=True."""
+    """Reads an item from its MongoDB document. The client must be created with tz_aware=True."""
     plain = {name: _plain(document[name]) for name in ("input", "left") if name in document}
     return msgspec.convert({**document, "id": document["_id"], **plain}, Item)
 
 
 def _plain(value: Any) -> Any:
-    """With numbers of Python: a large one comes from MongoDB as one that neither msgspec nor the frontier knows."""
+    """Converts Int64, which MongoDB returns for large numbers, into int: neither msgspec nor the frontier knows Int64.
+    """
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -339,7 +342,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_document(of: Job | Item) -> Document:
-    """For MongoDB, without what is not known. Numbers are always there, so that they can be sorted and compared."""
+    """Returns the MongoDB document, without unknown values. Numbers are always there, for sorting and comparing."""
     document: Document = msgspec.to_builtins(of, builtin_types=(datetime,))
     document = {"_id": document.pop("id"), **document}
     return {name: value for name, value in document.items() if value not in _ABSENT}
@@ -358,8 +361,8 @@ JOB_INDEXES = (
 )
 
 BY_OUTCOME = "by_outcome"
-"""Name of the index in which items of one outcome and one state are in the order of their ids. Those that have none are
-not in it: so a million of them are added sooner."""
+"""Name of the index that lists the items of one outcome and one state in the order of their ids. Items without an
+outcome are not in it, so adding a million of them is faster."""
 BY_STATE = [
     ("job", ASCENDING),
     ("state", ASCENDING),
@@ -367,11 +370,11 @@ BY_STATE = [
     ("depth", ASCENDING),
     ("priority", DESCENDING),
     ("_id", ASCENDING),
-    ("site", ASCENDING),  # so that items of sites that are left alone are passed over unread
+    ("site", ASCENDING),  # lets a claim pass over the items of sites with an open breaker without reading them
 ]
-"""Index in which items are found that are due."""
+"""The index that finds the items that are due."""
 BY_KEY = [("job", ASCENDING), ("kind", ASCENDING), ("key", ASCENDING)]
-"""Index that holds every item of a job once, and in which none moves."""
+"""The index that holds every item of a job once. Items never move within it."""
 ITEM_INDEXES = (
     IndexModel(BY_STATE),
     IndexModel(BY_KEY),

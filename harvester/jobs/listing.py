@@ -1,4 +1,4 @@
-"""Lists the items of a job that a filter finds, a page after another, each found fast in a job of millions too."""
+"""Lists the items of a job that match a filter, page by page. Each page is found fast, also in a job of millions."""
 
 import re
 from dataclasses import dataclass
@@ -10,25 +10,26 @@ from harvester.jobs.ledger import Ledger
 from harvester.jobs.results import ItemResults, OneItemResults
 
 MOST_SEARCHED = 5_000
-"""Items that are looked at for one page, where no index has those that are wanted in the order of their ids."""
+"""Maximum number of items that are searched for one page when no index has the matching ones in the order of their
+ids."""
 MOST_RECORDS = 100
-"""Records of an item in each collection that are listed."""
+"""Maximum number of records of an item that are listed from each collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items of a job are meant. What is empty is not asked for."""
+    """A filter on the items of a job. An empty field matches everything."""
 
     state: str = ""
-    """One, or several between commas; likewise the outcome."""
+    """One state, or several separated by commas. The outcome has the same form."""
     outcome: str = ""
     site: str = ""
     text: str = ""
-    """In its key or its reason; capitals and small letters are the same."""
+    """Text in the key or the reason of the item, in any case."""
     kind: str = ""
 
     def of(self, job: str) -> Document:
-        """As a query. Raises UsageError for what no item can have."""
+        """Returns the MongoDB query. Raises UsageError for a value that no item can have."""
         query: Document = {"job": job, "_id": {"$gte": f"{job}:", "$lt": f"{job};"}}
         if self.state:
             states = self.state.split(",")
@@ -60,24 +61,24 @@ class ItemReport:
 
 @dataclass(frozen=True, slots=True)
 class ItemPage:
-    """Some items, in the order of their ids."""
+    """A page of items, in the order of their ids."""
 
     items: list[ItemReport]
     end: str
-    """Id of the last item that was looked at, behind which the next page begins; empty: there is none."""
+    """Id of the last item that was searched. The next page begins after it. Empty: there is no next page."""
 
 
 class ItemList:
-    """Items of jobs."""
+    """Lists the items of jobs."""
 
     def __init__(self, ledger: Ledger, results: ItemResults) -> None:
         self._ledger = ledger
         self._results = results
 
     async def page(self, job: str, which: ItemFilter, most: int, after: str, *, with_results: bool) -> ItemPage:
-        """Those behind `after`: at most so many, and fewer, or none, when many must be looked at to find them.
+        """Returns at most `most` items after `after`. A page is shorter, or empty, when many items must be searched.
 
-        Raises UsageError for a state that is none.
+        Raises UsageError for an unknown state.
         """
         query, end = which.of(job), ""
         if after:
@@ -87,7 +88,7 @@ class ItemList:
         if which.outcome:
             query.setdefault(
                 "state", {"$in": list(ItemState)}
-            )  # all are named, or the index does not have them in order
+            )  # the index is in the order of ids only if all states are named
             hint = BY_OUTCOME
         elif which.state and await self._are_few(job, query["state"]):
             hint, is_indexed = BY_STATE, True
@@ -107,12 +108,13 @@ class ItemList:
         return ItemPage([ItemReport(item, of_it) for item, of_it in zip(items, results, strict=True)], end)
 
     async def _are_few(self, job: str, state: Any) -> bool:
-        """Whether all items in these states can be looked at for one page."""
+        """Returns True if all items in these states can be searched for one page."""
         query = {"job": job, "state": state}
         return await self._ledger.items.count_documents(query, limit=MOST_SEARCHED, hint=BY_STATE) < MOST_SEARCHED
 
     async def _end(self, query: Document, index: Any) -> str:
-        """The last item to look at, found in the index alone; empty when so many are not left."""
+        """Returns the id of the last item to search, from the index alone. Empty when fewer than MOST_SEARCHED are
+        left."""
         indexed = {name: query[name] for name in ("_id", *(("job", "state", "outcome") if index == BY_OUTCOME else ()))}
         rows = self._ledger.items.find(
             indexed, {"_id": 1}, sort=[("_id", 1)], skip=MOST_SEARCHED - 1, limit=1, hint=index
@@ -120,5 +122,5 @@ class ItemList:
         return "".join([row["_id"] async for row in rows])
 
     async def sites(self, job: str) -> list[str]:
-        """Those that its items name."""
+        """Returns the sites that the job's items name."""
         return sorted(filter(None, await self._ledger.items.distinct("site", {"job": job})))

@@ -1,4 +1,4 @@
-"""What came of job items: where their records and files lie. A record names its item as `provenance.item`."""
+"""The results of job items: the places of their records and files. A record names its item in `provenance.item`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -15,33 +15,36 @@ from harvester.items.other import know_collections
 from harvester.jobs.documents import Document
 
 CHUNK = 1000
-"""Records that are read together."""
+"""Number of records that are read together."""
 _FIELDS = {OF_ITEM: 1, "media_paths": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class OneItemResults:
-    """Of one item."""
+    """The results of one item."""
 
     records: dict[str, list[str]]
     """Collection -> `_id` of each record there."""
     files: list[str]
-    """Below the images location."""
+    """The paths of the files, relative to the images location."""
 
 
 class ItemResults:
-    """Looks up the records of items. Only collections with an index on the item are looked through."""
+    """Looks up the records of items. Only collections with an index on the item are searched."""
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self._database = database
 
     async def of(self, items: Sequence[str], most: int) -> list[OneItemResults]:
-        """Of each item, with at most so many records of each collection."""
+        """Returns the results of each item, with at most `most` records of each collection."""
         collections = await self._indexed()
         return [await _results_in(collections, item, most) for item in items]
 
     async def of_all(self, job: str, items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document, OneItemResults]]:
-        """Those of a stream of the job's items in the order of their ids, with as much memory as the largest takes."""
+        """Yields each item of a stream with its results. The items are of one job, in the order of their ids.
+
+        Only the results of one item are in memory at a time.
+        """
         of_job = {OF_ITEM: {"$gte": f"{job}:", "$lt": f"{job};"}}
         order = [(OF_ITEM, 1)]
         heads = [
@@ -68,7 +71,7 @@ class ItemResults:
 
 
 class _Head:
-    """The records of a job in one collection, in the order of their items."""
+    """Reads the records of a job from one collection, in the order of their items."""
 
     def __init__(self, collection: AsyncCollection[Document], cursor: AsyncCursor[Document]) -> None:
         self.cursor = cursor
@@ -76,7 +79,7 @@ class _Head:
         self._row: Document | None = None
 
     async def read_until(self, item: str, results: OneItemResults) -> None:
-        """Notes those of the item. Those of items before it are passed over."""
+        """Adds the records of the item to the results. Records of earlier items are skipped."""
         while True:
             if self._row is None:
                 self._row = await anext(self.cursor, None)
