@@ -59,7 +59,7 @@ class ItemState(StrEnum):
 
 
 UNFINISHED = (ItemState.WAITING, ItemState.ACTIVE)
-"""The states in which an item still goes on by itself."""
+"""The states of an item that still goes on by itself."""
 
 
 class SavedResult(Struct, OnTheWire, frozen=True):
@@ -116,9 +116,9 @@ class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     depth: int = 0
     """Steps from the first items of the job. Items with the smallest depth are fed first."""
     priority: int = 0
-    """The priority among items of one depth. The largest is fed first."""
+    """The priority within one depth. The largest is fed first."""
     site: str = ""
-    """Name of the site that serves the item, as far as it is known in advance."""
+    """Name of the site that serves the item. Empty: not known in advance."""
     state: ItemState = ItemState.WAITING
     stage: str = ""
     """The stage that the item has reached, named by the spider."""
@@ -127,7 +127,8 @@ class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     attempts: int = 0
     """Number of the latest attempt. It never goes down."""
     failures: int = 0
-    """Failed attempts since the item was added or last retried by a user. The job's `attempts` limits them."""
+    """Failed attempts since the last retry by a user, or the last successful visit. The job's `attempts` limits them.
+    """
     outcome: str = ""
     """The outcome of the latest attempt. Empty while an attempt is under way."""
     reason: str = ""
@@ -143,11 +144,11 @@ class Item(Struct, OnTheWire, frozen=True, kw_only=True):
     """The values that the last successful visit left for the next one."""
     history: tuple[EndedAttempt, ...] = ()
     due_at: datetime | None = None
-    """Time before which the item is not fed. None: it is due now."""
+    """Time until the item is not fed. None: it is due now."""
     why: str = ""
     """The reason for the time of the next visit."""
     not_before: datetime | None = None
-    """Time before which the site wants no visit, as the last visit reported."""
+    """Time until the site wants no visit, as the last visit reported."""
     slots: tuple[str, ...] = ()
     """The slots of daily budgets that the item's visits have taken: see `budgets`."""
     listed: str = ""
@@ -172,7 +173,7 @@ class RetryPolicy(NamedTuple):
     """The rules of a job for attempts that fail or end."""
 
     attempts: int = 3
-    """Number of failures after which an item is failed. In a recurring job a visit has failed by then."""
+    """Maximum number of failures: after them an item, or a visit of a recurring job, counts as failed."""
     backoff_s: float = 600.0
     """Seconds to wait before the attempt after the first failure. Each further failure doubles them."""
     recheck: VisitPolicy | None = None
@@ -190,9 +191,9 @@ class Counted(Struct, OnTheWire, frozen=True):
     outcome: str
     items: int
     records: int = 0
-    """Number of records of these items."""
+    """Number of their records."""
     later: int = 0
-    """Number of these items that wait for a time."""
+    """Number of items among them that wait for a time."""
 
 
 class JobPace(Struct, OnTheWire, frozen=True):
@@ -223,12 +224,12 @@ class Job(Struct, OnTheWire, frozen=True, kw_only=True):
     looks_a_day: int | None = None
     """Maximum number of visits a day to items of the job. None: no limit."""
     threshold: Threshold | None = None
-    """The threshold with which the items of a job with the policy `budget` use up its budget. None: not computed yet.
+    """The threshold that makes the items of a job with the policy `budget` use up its budget. None: not computed yet.
     """
     priority: int = 0
     """The priority. Jobs with a larger one get a larger share of the window."""
     limits: dict[str, int] = {}
-    """Kind -> maximum number of its items that are ever fed."""
+    """Kind -> maximum number of items that are ever fed."""
     attempts: int = RetryPolicy().attempts
     backoff_s: float = RetryPolicy().backoff_s
     name: str = ""
@@ -332,8 +333,7 @@ def read_item(document: Mapping[str, Any]) -> Item:
 
 
 def _plain(value: Any) -> Any:
-    """Converts Int64, which MongoDB returns for large numbers, into int: neither msgspec nor the frontier knows Int64.
-    """
+    """Converts Int64, which MongoDB returns for large numbers, into int: neither msgspec nor the frontier knows Int64."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Which items of a standing job may be looked at now: in the order in which they were due, as far as budgets allow."""
+"""Selects the items of a recurring job that may be visited now: in the order of their due times, within the budgets."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
@@ -15,22 +15,22 @@ from harvester.recheck import Budget as BudgetPolicy
 from harvester.recheck import Look, Threshold, read_policy, threshold
 
 MOST_SAMPLED = 1000
-"""Items of which a job's threshold is found."""
+"""Number of items in the sample for a job's threshold."""
 _ORDER = [("due_at", ASCENDING), ("depth", ASCENDING), ("priority", DESCENDING), ("_id", ASCENDING)]
 
 Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Runs an operation until the server answers. It may run it again that was done, when the answer was lost."""
+"""Runs an operation until the server answers. It may run twice when the first answer was lost."""
 
 
 class DueLook(NamedTuple):
-    """An item that may be looked at, and the slots of budgets which that takes."""
+    """An item that may be visited, with the budget slots that the visit takes."""
 
     item: Item
     slots: tuple[str, ...]
 
 
 class Looks:
-    """Of the items of a ledger."""
+    """Selects due visits to the items of a ledger."""
 
     def __init__(self, items: AsyncCollection[Document], patiently: Patiently, now: Callable[[], datetime]) -> None:
         self._items = items
@@ -38,11 +38,11 @@ class Looks:
         self._now = now
 
     async def due(self, job: Job, most: int, where: Document, now: datetime) -> list[DueLook]:
-        """At most so many, of those that `where` selects."""
+        """Returns at most `most` due visits, among the items that `where` selects."""
         of_job = await self._free(budgets.of_job(job), now)
         of_sites: dict[str, list[str] | None] = {}
         without: set[str] = set()
-        """Sites whose budgets have no slot left."""
+        """Sites with a used-up budget."""
         looks: list[DueLook] = []
         while of_job != [] and len(looks) < most:
             others = {"site": {"$nin": list(without)}, "_id": {"$nin": [each.item.id for each in looks]}}
@@ -57,11 +57,11 @@ class Looks:
                 elif of_job != []:
                     looks.append(DueLook(item, tuple(slots.pop(0) for slots in (of_job, of_site) if slots)))
             if without == known:
-                break  # nothing was passed over, whose place others could have
+                break  # nothing was skipped, so no other item can fill the gap
         return looks
 
     async def first(self, job: Job, left_alone: Collection[str] = ()) -> Item | None:
-        """The one that may be looked at first, but for those of sites that are left alone."""
+        """Returns the item that may be visited first, except items of the sites in `left_alone`."""
         now = self._now()
         if await self._free(budgets.of_job(job), now) == []:
             return None
@@ -73,7 +73,7 @@ class Looks:
         return None
 
     async def next_at(self, job: Job) -> datetime | None:
-        """When the first one may be looked at; None when none waits."""
+        """Returns the time when the first item may be visited. None when no item waits."""
         now = self._now()
         if await self.first(job):
             return now
@@ -85,11 +85,12 @@ class Looks:
         return min(times, default=None)
 
     async def coming(self, job: Job, most: int) -> Sequence[Item]:
-        """The items that are looked at next, in order."""
+        """Returns the items that are visited next, in order."""
         return await self._read({"job": job.id, "state": ItemState.WAITING}, most)
 
     async def threshold(self, job: Job) -> Threshold | None:
-        """Of a job with the policy `budget`: by which all its items take as many looks as that says. Else None."""
+        """Returns the threshold that makes the items of a job with the policy `budget` use up its budget. None for
+        other jobs."""
         policy = read_policy(job.recheck) if job.recheck else None
         if not isinstance(policy, BudgetPolicy):
             return None
@@ -108,7 +109,7 @@ class Looks:
         if not looks:
             return None
         demands = [policy.demand(each) for each in looks]
-        a_day = policy.a_day * len(looks) / max(number, len(looks))  # the share of those that were drawn
+        a_day = policy.a_day * len(looks) / max(number, len(looks))  # the sample's share of the budget
         return threshold(demands, a_day, policy.shortest_s, policy.longest_s)
 
     async def _read(self, query: Document, most: int) -> Sequence[Item]:
@@ -116,7 +117,7 @@ class Looks:
         return [read_item(row) for row in rows]
 
     async def _free(self, budget: DailyBudget | None, now: datetime) -> list[str] | None:
-        """Slots of a budget that may be taken now; None: there is no budget."""
+        """Returns the slots of a budget that may be taken now. None: the budget does not exist."""
         if budget is None:
             return None
         slots = budget.slots(now)

@@ -1,8 +1,8 @@
-"""The feeder: brings due items of jobs into the frontier, a window at a time, and writes down how they end.
+"""The feeder: brings due items of jobs into the frontier, a window at a time, and stores how they end.
 
-Every worker of a JobSpider has one. An item is marked as active, with the number of its attempt, before the frontier
-is told; an item that is active and that the frontier does not know is waiting again. So a feeder may die anywhere, two
-may work at once, and Redis may lose everything.
+Every worker of a JobSpider has one. An item is marked as active, with the number of its attempt, before the
+frontier receives it. An active item that the frontier does not know is set to waiting again. So a feeder may die at
+any point, two may work at once, and Redis may lose all data.
 """
 
 import asyncio
@@ -38,93 +38,95 @@ from harvester.outcomes import Outcome
 logger = logging.getLogger(__name__)
 
 WINDOW = 1000
-"""Items of a spider that are in the frontier and not parked: enough to keep many workers busy."""
+"""Number of a spider's items that are in the frontier and not parked: enough to keep many workers busy."""
 MOST_CLAIMED = 250
-"""Items that are claimed and fed together."""
+"""Maximum number of items that are claimed and fed together."""
 LEAST_CLAIMED = 0.1
-"""Of its share of the window a job's room must be free before more is claimed, unless nothing of it is there."""
+"""Minimum free part of a job's share of the window before more is claimed, unless the frontier has no item of the job.
+"""
 MOST_PROBES = 10
-"""Items of a site that this feeder feeds while it is found out whether the site is well again."""
+"""Maximum number of items of a site that this feeder feeds for one half-open trial of the site's breaker."""
 MOST_REQUESTS = 1000
-"""With which items may begin that are fed together. They may lead to any number."""
+"""Maximum number of first requests of items that are fed together. The first requests may lead to any number."""
 MOST_PASSED_OVER = 1000
-"""Sites that are left alone, of which a claim passes over the items."""
+"""Maximum number of sites with an open breaker that a claim skips."""
 FEED_S = 60.0
-"""Within which the frontier must have heard of items that were claimed; later it refuses them."""
+"""Seconds within which the frontier must receive claimed items. After that it refuses them."""
 LOOK_S = 0.5
-"""How often a feeder looks for work that has nothing to do, or has a standing job, whose looks have their times."""
+"""Seconds between two checks for work when a feeder is idle or has a recurring job, since visits have their times."""
 JOBS_S = 1.0
-"""How often it looks which jobs there are."""
+"""Seconds between two reads of the list of jobs."""
 AT_WORK_S = 2.0
-"""How often it looks for jobs and items while its process has requests to work on and none of its items has ended."""
+"""Seconds between two checks while the process has requests to work on and no item has ended."""
 GATHER_S = 0.1
-"""How long an item that has ended waits for others to be written down with, while there are requests to work on."""
+"""Seconds that an ended item waits to be stored together with others while there are requests to work on."""
 LOST_S = 10.0
-"""How often it looks for items that nobody works on."""
+"""Seconds between two searches for items that no worker has."""
 READ = {Outcome.OK.value, Outcome.EMPTY.value}
-"""Outcomes of requests whose pages were read; likewise of those whose errback had something to say."""
+"""The outcomes of requests with a page that was read, or with an errback that reported something."""
 MOST_REASON = 500
-"""Characters of an exception's text that an item keeps."""
+"""Maximum number of characters of an exception's text that an item keeps."""
 
 
 class FrontierSide(Protocol):
-    """What a feeder needs of its process's conversation with the frontier."""
+    """The part of a process's frontier client that a feeder needs."""
 
     @property
     def epoch(self) -> str:
-        """Another one: Redis has forgotten what it held."""
+        """The epoch of Redis. A new value means that Redis has lost its data."""
 
     @property
     def parked(self) -> int:
-        """Requests of sites that are left alone."""
+        """Number of requests that are parked because the breaker of their site is not closed."""
 
     def is_at(self, job: str | None) -> bool:
-        """Whether this process is at a request of the job, so that it is not over; None: at one of any job."""
+        """Returns True while this process works on a request of the job. None: of any job."""
 
     def all_parked(self) -> AllParked | None:
-        """The parked requests, when nothing else is left for any worker."""
+        """Returns the parked requests if no worker has anything else left."""
 
     def now(self) -> float:
-        """The time at Redis, in epoch seconds."""
+        """Returns the time of Redis, in epoch seconds."""
 
     def shut(self) -> Mapping[str, BreakerState]:
-        """Sites whose breaker is not closed."""
+        """Returns the sites with a breaker that is not closed."""
 
     def feed(self, items: Sequence[ItemRef], requests: Sequence[Request], deadline: float) -> Awaitable[None]:
-        """To be awaited until the frontier has heard of it. Raises ValueError for a request that it cannot keep.
+        """Feeds items with their requests. The result is awaited until the frontier has received them.
 
-        After the deadline, in seconds of `now`, the frontier refuses it.
+        After the deadline, in seconds of `now`, the frontier refuses them. Raises ValueError for a request that it
+        cannot store.
         """
 
     def acknowledge(self, items: Sequence[ItemRef]) -> None:
-        """It is written down how these ended."""
+        """Acknowledges items after their ends are stored."""
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
-        """Those that it neither has nor has to tell of."""
+        """Returns the items that the frontier neither has nor has still to report."""
 
     async def workers(self) -> set[str]:
-        """Those that it has heard of and that have not ended, as far as is known."""
+        """Returns the known workers that have not ended, as far as the frontier knows."""
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
-        """Job -> how many items it has."""
+        """Returns job -> number of items in the frontier."""
 
 
 class FedSpider(Protocol):
-    """What a feeder needs of a spider."""
+    """The part of a spider that a feeder needs."""
 
     name: str
     ITEMS_A_REQUEST: ClassVar[int | Mapping[str, int]]
     CHECKED_AS: ClassVar[Mapping[str, str]]
 
     def requests_of(self, items: Sequence[JobItem]) -> Iterable[Request | ItemResult]:
-        """With which these items begin, and how those end that need not be asked for."""
+        """Yields the first requests of items, and the results of items that need no request."""
 
     def listings_of(self, item: Item) -> Iterable[Listing]:
-        """Which records an attempt that has ended looked through to their end."""
+        """Yields the listings that an ended attempt has read to their end."""
 
 
 class Feeder:
-    """Feeds the jobs of one spider, or one of them; settles those of all."""
+    """Feeds one job or all jobs of a spider. Stores the ends of items of all its jobs."""
 
     def __init__(
         self,
@@ -145,36 +147,36 @@ class Feeder:
         self._stats = stats
         self._worker = worker
         self._only = only
-        """The job to feed. None: all of the spider's."""
+        """The job to feed. None: all jobs of the spider."""
         self.jobs: dict[str, Job] = {}
-        """The spider's jobs in which something may happen yet, as they were a moment ago."""
+        """The spider's jobs that may still change, as last read."""
         self.adding = False
-        """Whether this process still adds items to its job, which is not finished then."""
+        """True while this process adds items to its job. The job is not finished then."""
         self._jobs_at = -JOBS_S
         self._ended: list[ItemEnded] = []
         self._wake = asyncio.Event()
         self._feeding: set[ItemRef] = set()
-        """Claimed, and not yet known to the frontier."""
+        """The items that are claimed and not yet known to the frontier."""
         self._epoch: str | None = None
-        """For which it was looked for items that nobody works on."""
+        """The epoch of the last complete search for lost items."""
         self._lost_at = -LOST_S
         self._sated: set[str] = set()
-        """Jobs that had nothing due when they were looked at last."""
+        """The jobs that had nothing due at the last claim."""
         self._turn = 0
         self._checked: set[str] = set()
-        """Jobs that were given what only the job before them has met."""
+        """The jobs that already have the items which only the job before them met."""
         self._later: dict[str, bool] = {}
-        """Jobs -> whether there was one before, of which something may be gone since."""
+        """Job -> True if the spider had an earlier job, with records that may be missing now."""
         self._probed: dict[str, int] = {}
-        """Site -> the trial of its breaker for which items were fed."""
+        """Site -> the last half-open trial of its breaker that items were fed for."""
 
     def hear(self, ended: Iterable[ItemEnded]) -> None:
-        """Of items that the frontier has no request of any more."""
+        """Receives items without a request left in the frontier."""
         self._ended.extend(ended)
         self._wake.set()
 
     async def wait(self) -> None:
-        """Until something is to be done, or may be."""
+        """Waits until there is something to do, or may be."""
         has_times = any(job.standing for job in self.jobs.values())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(AT_WORK_S if self._frontier.is_at(self._only) and not has_times else LOOK_S):
@@ -183,17 +185,17 @@ class Feeder:
                     await asyncio.sleep(GATHER_S)
 
     async def step(self) -> int:
-        """Writes down what has ended, and feeds what is due; how many items of the jobs it feeds that were."""
+        """Stores the ends of items and feeds due items. Returns the number of both, for the jobs that it feeds."""
         self._wake.clear()
         number = await self.write_ended()
         if not self._frontier.epoch:
-            return number  # nothing was heard of the frontier yet
+            return number  # the frontier has not answered yet
         await self._look_at_jobs()
         await self._find_lost()
         return number + await self._feed()
 
     async def write_ended(self) -> int:
-        """Writes down how items have ended, and tells the frontier so; how many of the jobs that it feeds."""
+        """Stores the ends of items, then acknowledges them. Returns their number, for the jobs that it feeds."""
         ended, self._ended = self._ended, []
         looked_through = {each.ref for each in ended if not each.rejected and each.outcomes.keys() <= READ}
 
@@ -240,7 +242,7 @@ class Feeder:
         self.jobs = {job.id: job for job in unfinished}
         for job in unfinished:
             if job.state is JobState.CANCELLED:
-                await self._control.skip_cancelled(job.id)  # what came after it was cancelled
+                await self._control.skip_cancelled(job.id)  # items that were added after the cancellation
             elif job.state is JobState.OPEN and self._feeds(job.id):
                 await self._ledger.promote(job)
                 await self.job_stats.look(job)
@@ -249,7 +251,7 @@ class Feeder:
         self._jobs_at = monotonic()
 
     async def finish(self, job: Job) -> bool:
-        """Finishes a job of which no item is left, once those are checked that only the job before it has met."""
+        """Finishes a job without unfinished items, after adding the items that only the job before it met."""
         if self._spider.CHECKED_AS and job.id not in self._checked and not await self._ledger.is_left(job.id):
             added = await add_missed(self._ledger, job, self._spider.CHECKED_AS)
             self._checked.add(job.id)
@@ -262,22 +264,22 @@ class Feeder:
 
     @property
     def knows_jobs(self) -> bool:
-        """Whether it has looked which jobs there are, which it does when something was heard of the frontier."""
+        """True after the first read of the list of jobs. The read needs an answer of the frontier."""
         return self._jobs_at >= 0
 
     def is_open(self, job: str) -> bool:
-        """Whether the job was open a moment ago."""
+        """Returns True if the job was open when jobs were last read."""
         return job in self.jobs and self.jobs[job].state is JobState.OPEN
 
     # Items that nobody works on ---------------------------------------------------------------------------
 
     async def _find_lost(self) -> None:
-        """Has items wait again that are active and that the frontier does not know.
+        """Sets active items that the frontier does not know to waiting.
 
-        They were claimed by a feeder that died, or Redis has forgotten them. Those of processes of this machine that
-        have ended are looked at each time; those of its own, and of workers of which the frontier does not know, when a
-        feeder begins, or hears that Redis has forgotten. Those of other workers may be on their way to the frontier:
-        they get the time that a feed may take.
+        They were claimed by a feeder that died, or Redis has lost them. Each search includes the items of ended
+        processes of this machine. The first search, and the one after Redis has lost its data, also includes items
+        of this process and of workers unknown to the frontier. Items of other workers may be on their way to the
+        frontier: they are included after the time that a feed may take.
         """
         epoch = self._frontier.epoch
         anew = epoch != self._epoch
@@ -292,7 +294,9 @@ class Feeder:
         active = await self._ledger.active(job)
         if not active:
             return
-        others = await self._frontier.workers() - {self._worker}  # asked after what they have claimed
+        others = await self._frontier.workers() - {
+            self._worker
+        }  # read after the claimed items: a worker that claimed one is known by now
         by = {item.feeder: item.feeder.rpartition(":")[0] for item in active}
         ended = {feeder for feeder, worker in by.items() if (worker not in others if anew else is_gone(worker))}
         refs = [
@@ -308,7 +312,8 @@ class Feeder:
     # Feeding ----------------------------------------------------------------------------------------------
 
     async def _feed(self) -> int:
-        """Gives each job that has something due an equal share of the window; how many items were fed."""
+        """Claims and feeds due items: each job gets a share of the window by its priority. Returns the number of
+        items."""
         jobs = [job for job in self.jobs.values() if job.state is JobState.OPEN and self._feeds(job.id)]
         if not jobs:
             return 0
@@ -348,7 +353,7 @@ class Feeder:
         self._stats.inc_value("harvester/jobs/fed", len(items))
 
     async def _send_group(self, items: Sequence[Item], deadline: float) -> AsyncIterator[Awaitable[None]]:
-        """What is to be awaited. An item with which the spider cannot begin ends here, and says why."""
+        """Yields the awaitables of the feed. An item that the spider cannot start ends here, with the reason."""
         refs = [ItemRef(item.id, item.attempts) for item in items]
         try:
             requests, said = self._requests_of(items)
@@ -356,7 +361,7 @@ class Feeder:
             async for each in self._send_singly(items, deadline, error):
                 yield each
             return
-        if said:  # before the frontier is told, and of no item's fault if MongoDB refuses it
+        if said:  # before the feed, and outside its `try`: a refusal by MongoDB is not the item's fault
             await self._ledger.say(dict(refs), said)
         try:
             sent = self._frontier.feed(refs, requests, deadline)
@@ -369,9 +374,9 @@ class Feeder:
     async def _send_singly(
         self, items: Sequence[Item], deadline: float, error: Exception
     ) -> AsyncIterator[Awaitable[None]]:
-        """Likewise, when the group cannot be asked for: each item by itself, so that only the one at fault ends."""
+        """Sends each item of a failed group by itself, so that only the faulty item ends."""
         if isinstance(error, (ServiceError, StorageError)):
-            raise error  # what a server or this machine lacks is no item's fault
+            raise error  # a fault of a server or of this machine is not the item's fault
         if len(items) > 1:
             for item in items:
                 async for each in self._send_group([item], deadline):
@@ -383,7 +388,8 @@ class Feeder:
         await self._ledger.apply([(item.id, Ended(item.attempts, Outcome.INVALID, reason))])
 
     def _requests_of(self, items: Sequence[Item]) -> tuple[list[Request], list[ItemResult]]:
-        """Raises ValueError when they are too many, or something is said of another item."""
+        """Returns the first requests and results. Raises ValueError for too many requests, or a result of a foreign
+        item."""
         requests: list[Request] = []
         said: list[ItemResult] = []
         ids = {item.id for item in items}
@@ -399,7 +405,7 @@ class Feeder:
         return requests, said
 
     def _groups(self, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """Items of a kind that share requests."""
+        """Yields groups of items of one kind that share requests."""
         by_kind: defaultdict[str, list[Item]] = defaultdict(list)
         for item in items:
             by_kind[item.kind].append(item)

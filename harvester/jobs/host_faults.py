@@ -1,4 +1,5 @@
-"""Which host kept a run from its work, and what a person may do about it: what a run says that leaves items behind."""
+"""Finds the host that kept a run from its work, with advice for the user: the message of a run that leaves items
+behind."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from harvester.jobs.documents import Counted, ItemState
 from harvester.outcomes import Outcome, get_policy
 
 MOST_REFUSED = 0.5
-"""Of the items of a kind that have had an answer: beyond it a run was refused, also when other addresses answer."""
+"""Share of the answered items of a kind. With more refusals a run counts as refused, even if other addresses answer."""
 _ERRORS = "harvester/errors/"
 
 
@@ -21,16 +22,17 @@ class Blame(NamedTuple):
     reason: str
     """The finish reason: blocked, unreachable or unusable."""
     said: str
-    """For the person at the terminal."""
+    """The message for the user at the terminal."""
 
 
 def is_refusal(outcome: str) -> bool:
-    """Returns whether a host wants to be asked less by us, or not at all."""
+    """Returns True if a host wants fewer requests from us, or none."""
     return get_policy(outcome).refusal or outcome == Outcome.RATE_LIMITED
 
 
 def blame(stats: StatsCollector, address: str) -> Blame | None:
-    """None when no host failed. `address`: by which argument the address of the spider's site is given, if by any."""
+    """Returns the host that failed most often, or None. `address`: the argument with the address of the spider's site,
+    if it has one."""
     errors = _errors(stats)
     if not errors:
         return None
@@ -50,7 +52,7 @@ def blame(stats: StatsCollector, address: str) -> Blame | None:
 
 
 def refused(stats: StatsCollector, counts: Iterable[Counted]) -> Blame | None:
-    """Of a job whose items, of one kind, were refused for the most part, wherever others were answered; else None."""
+    """Returns the host to blame if most items of one kind were refused, even if others were answered. Else None."""
     answered: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
     for row in counts:
@@ -72,6 +74,6 @@ def _errors(stats: StatsCollector) -> dict[str, Any]:
 
 
 def _most_frequent(stats: StatsCollector, errors: dict[str, Any]) -> tuple[str, str, str]:
-    """Outcome, host, and the host's last words."""
+    """Returns the outcome, the host, and the last message of the host."""
     outcome, _, host = max(errors, key=lambda name: errors[name]).removeprefix(_ERRORS).partition("/")
     return outcome, host, str(stats.get_value(f"harvester/said/{outcome}/{host}", outcome))

@@ -1,8 +1,8 @@
-"""Inputs of jobs: CSV with a header, JSON lines or plain text, from a file or from standard input.
+"""Reads inputs of jobs: CSV with a header, JSON lines or plain text, from a file or from standard input.
 
-They are read line by line, so a million lines take no more memory than ten. A line that cannot be used is reported
-with its number and the reason, and the others are used. What is wrong as a whole (another encoding, a compressed file,
-no such key column) is refused before anything is used.
+Inputs are read line by line, so a million lines take no more memory than ten. A line that cannot be used is
+reported with its number and the reason, and the others are used. An input that is wrong as a whole (another
+encoding, a compressed file, a missing key column) is refused before anything is used.
 """
 
 import codecs
@@ -32,23 +32,23 @@ Source: TypeAlias = "BufferedReader[Any]"
 
 STANDARD_INPUT = "-"
 MOST_LINE_BYTES = 1024 * 1024
-"""Of a line, and of a CSV record with all its lines: more than any item needs, however it is escaped."""
+"""Maximum bytes of a line, and of a CSV record with all its lines: more than any item needs, however it is escaped."""
 SHOWN_BYTES = 1000
-"""Of a line that is too long."""
+"""Bytes that are shown of a line that is too long."""
 SAMPLE_BYTES = 64 * 1024
-"""What is looked at before the first line is used."""
+"""Bytes that are checked before the first line is used."""
 MOST_NAMED = 5
-"""Bad lines of a file that are shown."""
+"""Maximum number of bad lines of a file that are shown."""
 SHOWN = 80
-"""Characters of each."""
+"""Characters that are shown of each bad line."""
 MOST_PACKED = 10_000
-"""Items that are sent together."""
+"""Maximum number of items that are sent together."""
 CHUNK_BYTES = 1 << 20
-"""Of a file that are read together."""
+"""Bytes of a file that are read together."""
 
 _DELIMITERS = ",;\t"
 _EDGES = " \t\r\n\ufeff\u200b"
-"""Around keys; byte order marks stay inside files that were concatenated."""
+"""Characters that are stripped from keys. Byte order marks stay inside files that were concatenated."""
 _control = re.compile(r"[\x00-\x1f\x7f]").search
 _decode_given = msgspec.json.Decoder(dict[str, Any] | str | int).decode
 _LineNumber = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
@@ -67,7 +67,7 @@ _OTHER_FILES = (
 
 
 class InputFormat(StrEnum):
-    """Of an input."""
+    """The format of an input."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -84,14 +84,14 @@ ENDINGS = {
 
 
 class Input(NamedTuple):
-    """Where items are read from."""
+    """A source of items."""
 
     path: str
-    """Of a file; `-`: standard input."""
+    """The path of the file. `-` is standard input."""
     form: InputFormat | None = None
-    """None: as the file's name or its beginning tells."""
+    """The format. None: guessed from the file's name or its beginning."""
     key: str = ""
-    """Column or field that holds the key of an item; empty: the usual one."""
+    """Column or field with the key of an item. Empty: the usual name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class BadLine:
     """A line that cannot be used."""
 
     line: int
-    """From 1; of a CSV record the first of its lines."""
+    """Number of the line, from 1. For a CSV record, the number of its first line."""
     text: str
     reason: str
 
 
 @contextmanager
 def opened(path: str) -> Iterator[Source]:
-    """The file, or standard input for `-`. Raises UsageError when it cannot be opened."""
+    """Opens the file, or standard input for `-`. Raises UsageError when it cannot be opened."""
     if path == STANDARD_INPUT and sys.stdin is None:
         raise UsageError("There is no standard input.")
     try:
@@ -121,7 +121,7 @@ def opened(path: str) -> Iterator[Source]:
 
 
 def named(path: str) -> str:
-    """The input, for people."""
+    """Returns the name of the input for messages."""
     return "Standard input" if path == STANDARD_INPUT else f"The file {path}"
 
 
@@ -133,9 +133,10 @@ def items_of_file(
     usual: Sequence[str],
     problem_of: Callable[[Found], str] = lambda found: "",
 ) -> Iterator[Found]:
-    """The items of a file that an argument of a spider names. `problem_of` says why one cannot be used; empty: it can.
+    """Yields the items of a file that an argument of a spider names. `problem_of` returns the reason why an item
+    cannot be used, or an empty text.
 
-    Raises UsageError for a file that cannot be read or used, and in the end for the lines that are bad.
+    Raises UsageError for a file that cannot be read or used, and after the last item for the bad lines.
     """
     bad: list[BadLine] = []
     number = 0
@@ -158,7 +159,7 @@ def items_of_file(
 
 
 def digest_of(path: str) -> str:
-    """By which the contents of two files are told apart. Raises UsageError."""
+    """Returns a hash of the file's content. Raises UsageError."""
     digest = hashlib.sha256()
     with opened(path) as source:
         while chunk := source.read(CHUNK_BYTES):
@@ -167,7 +168,7 @@ def digest_of(path: str) -> str:
 
 
 def keys_as_items(keys: Iterable[str], kind: str) -> Iterator[Found | BadLine]:
-    """Items that have only a key, numbered from 1 as lines are."""
+    """Yields items that have only a key, numbered from 1 like lines."""
     for number, key in enumerate(keys, 1):
         try:
             yield Found(kind, key)
@@ -176,16 +177,16 @@ def keys_as_items(keys: Iterable[str], kind: str) -> Iterator[Found | BadLine]:
 
 
 PACKED = "application/vnd.harvester.items+jsonl"
-"""Media type of what `packed` makes."""
+"""Media type of the lines that `packed` returns."""
 
 
 def packed(item: Found) -> bytes:
-    """An item that was read here, to be sent elsewhere: a line of JSON."""
+    """Returns an item that was read on this machine as a line of JSON, to be sent to another."""
     return _encode((item.line, item.key, item.input)) + b"\n"
 
 
 def unpacked(file: Source, kind: str) -> Iterator[Found | BadLine]:
-    """What `packed` has made. Raises UsageError when there are more than are taken together."""
+    """Yields the items of lines that `packed` returned. Raises UsageError for more than MOST_PACKED."""
     for number, raw in enumerate(iter(lambda: file.readline(MOST_LINE_BYTES + 1), b""), 1):
         if number > MOST_PACKED:
             raise UsageError(f"More than {MOST_PACKED:,} items were sent together.")
@@ -201,13 +202,13 @@ def unpacked(file: Source, kind: str) -> Iterator[Found | BadLine]:
 
 
 class InputLines:
-    """The items and bad lines of an input, in their order. To be iterated once.
+    """Yields the items and bad lines of an input, in their order. It can be iterated once.
 
     The input of an item is its CSV record (column -> text) or its JSON object; a line of plain text is only a key.
-    `key` names the column, or the field of the objects, that holds the key; when it is empty, it is the first of
-    `usual` that there is, or the only column. `option` is how one says which.
-    Without `form` the ending of the file's name says which it is, else its first character. Raises UsageError for what
-    is wrong as a whole, from the constructor or before the first item; later, when it can be read no further.
+    `key` names the column or field with the key. When `key` is empty, the key is the first name in `usual` that
+    exists, or the only column. `option` is the command line option that names the column. Without `form` the ending
+    of the file's name gives the format, else the first character. Raises UsageError for an input that is wrong as a
+    whole, from the constructor or before the first item, and later for one that becomes unreadable.
     """
 
     def __init__(
@@ -221,12 +222,12 @@ class InputLines:
         option: str = "--key COLUMN",
     ) -> None:
         self.read = 0
-        """Lines so far."""
+        """Number of lines so far."""
         self.empty = 0
-        """Of these, lines without anything in them."""
+        """Number of empty lines among them."""
         self._file = self._source = source
         self._encoding = UTF8
-        """Other than UTF-8: as Excel saves "Unicode Text"."""
+        """The encoding. Excel's "Unicode Text" is not UTF-8."""
         self._size = size_of(source)
         self._path = path
         self._name = named(path)
@@ -234,7 +235,7 @@ class InputLines:
         self._key = key
         self._usual = usual
         self._option = option
-        """How one names the column: `--key COLUMN`."""
+        """The command line option that names the column: `--key COLUMN`."""
         sample = self._sample()
         if (encoding := certain_encoding(sample)) not in (None, UTF8):
             self._encoding = encoding
@@ -300,7 +301,7 @@ class InputLines:
             return line.bad(str(error))
 
     def _key_index(self, header: list[str]) -> int:
-        """Where the key is. Raises UsageError."""
+        """Returns the index of the key column. Raises UsageError."""
         columns = ", ".join(header)
         if not all(header) or len(set(header)) < len(header):
             raise UsageError(f"{self._name} begins with a header in which names are missing or come twice: {columns}.")
@@ -323,7 +324,7 @@ class InputLines:
                 self.empty += 1
 
     def _lines(self) -> Iterator["_Line"]:
-        """With their ends. What is too long is skipped but for its beginning."""
+        """Yields the lines with their line ends. A line that is too long is cut to its beginning."""
         while raw := self._readline():
             self.read += 1
             if self.read == 1:
@@ -342,21 +343,21 @@ class InputLines:
             )
 
     def _sample(self) -> bytes:
-        """The beginning, which is read once more as lines. Raises UsageError."""
+        """Returns the beginning, which is read again as lines. Raises UsageError."""
         try:
             return self._source.peek(SAMPLE_BYTES)
         except OSError as error:
             raise _unreadable(self._path, error) from None
 
     def _readline(self) -> bytes:
-        """A line, of a longer one as much as shows that it is too long. Raises UsageError."""
+        """Returns a line, or just enough of it to show that it is too long. Raises UsageError."""
         try:
             return self._source.readline(MOST_LINE_BYTES + 1)
         except OSError as error:
             raise _unreadable(self._path, error) from None
 
     def _refuse_other_files(self, sample: bytes, form: InputFormat | None) -> None:
-        """Raises UsageError unless it may be UTF-8."""
+        """Raises UsageError unless the input may be UTF-8."""
         for magic, what, remedy in _OTHER_FILES:
             if sample.startswith(magic):
                 remedy = remedy.format(_form_of(self._path, form))
@@ -379,7 +380,7 @@ class InputLines:
             raise UsageError(f"{self._name} is not {self._encoding.upper()}. Line {line}: {problem}.")
 
     def _guessed(self, sample: bytes) -> InputFormat:
-        """By the first character. Raises UsageError for an array, whose lines are no keys."""
+        """Returns the format for the first character. Raises UsageError for an array, since its lines are not keys."""
         first = sample.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if first == b"[":
             raise UsageError(
@@ -393,9 +394,9 @@ class InputLines:
 class _Line(NamedTuple):
     number: int
     text: str
-    """As far as it can be read."""
+    """The text, as far as it is readable."""
     problem: str
-    """Why it cannot be used; empty when it can."""
+    """The reason why the line cannot be used. Empty when it can."""
 
     def bad(self, reason: str) -> BadLine:
         return BadLine(self.number, self.text.rstrip("\r\n"), reason)
@@ -403,7 +404,7 @@ class _Line(NamedTuple):
 
 class _Record(NamedTuple):
     line: _Line
-    """All its lines, with the number of the first."""
+    """All lines of the record as one, with the number of the first."""
     fields: list[str]
 
 
@@ -411,15 +412,15 @@ _NOT_CLOSED = "it opens a quotation mark that is not closed"
 
 
 class _UnusableRecord(Exception):
-    """One of its lines cannot be used, or it is too long."""
+    """A record with a line that cannot be used, or one that is too long."""
 
 
 class _Records:
-    """The records of a CSV file below its header, and the lines that begin none.
+    """Yields the records of a CSV file after its header, and the bad lines.
 
-    A record whose quotation mark is not closed takes the lines behind it, up to the next mark or to the end. So when a
-    record of several lines is none, or its key has several lines, only its first line is bad, and the others are read
-    again as records of their own.
+    A record with an unclosed quotation mark swallows the following lines, up to the next mark or to the end. So
+    when a record of several lines is bad, or its key has several lines, only its first line is bad, and the others
+    are read again as their own records.
     """
 
     def __init__(self, lines: Iterator[_Line]) -> None:
@@ -427,14 +428,14 @@ class _Records:
         self._again: deque[_Line] = deque()
         self._taken: list[_Line] = []
         self._size = 0
-        """Characters of these."""
+        """Number of characters in the taken lines."""
         self._delimiter = ","
         self._width = 0
         self.key: int | None = None
-        """Which of the fields is the key."""
+        """Index of the key field."""
 
     def header(self) -> list[str] | None:
-        """The names of the columns; None when there is no line. Raises UsageError."""
+        """Returns the names of the columns. None for an empty file. Raises UsageError."""
         for line in self._lines:
             if line.text.strip(_EDGES):
                 self._again.append(line)
@@ -485,7 +486,7 @@ class _Records:
         return csv.reader(self._fed(), delimiter=self._delimiter, strict=True)
 
     def _fed(self) -> Iterator[str]:
-        """The lines of the next record, which are noted as taken."""
+        """Yields the lines of the next record, and adds them to the taken lines."""
         while line := self._again.popleft() if self._again else next(self._lines, None):
             self._taken.append(line)
             self._size += len(line.text)
@@ -499,10 +500,10 @@ class _Records:
 
 
 def size_of(source: Source) -> int:
-    """Bytes of a file; 0 of what has no size, as a pipe."""
+    """Returns the bytes of a file. 0 for a source without a size, such as a pipe."""
     try:
         found = os.fstat(source.fileno())
-    except OSError:  # no file, but something like one
+    except OSError:  # the source is not a file but has a file's methods
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
@@ -512,17 +513,17 @@ def _unreadable(path: str, error: OSError) -> UsageError:
 
 
 def _form_of(path: str, form: InputFormat | None) -> str:
-    """For `--format`, also of a compressed file, by what stands before its last ending."""
+    """Returns the format for a `--format` hint. For a compressed file it is the ending before the last."""
     return form or next((ENDINGS[each] for each in map(str.lower, Path(path).suffixes) if each in ENDINGS), "FORMAT")
 
 
 def _whole_lines(sample: bytes) -> Iterable[tuple[int, bytes]]:
-    """Numbered, without the last, which may be cut."""
+    """Yields the numbered lines, except the last, which may be cut."""
     return enumerate(sample.split(b"\n")[:-1], 1)
 
 
 def _form_by_name(path: str, sample: bytes) -> InputFormat | None:
-    """The form that the ending of a file's name tells; a text with tabs is a table, as Excel's "Unicode Text" is."""
+    """Returns the format for the ending of a file's name. A text with tabs is a table, like Excel's "Unicode Text"."""
     form = ENDINGS.get(Path(path).suffix.lower())
     first = sample.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
     return InputFormat.CSV if form is InputFormat.TEXT and b"\t" in first.strip() else form

@@ -53,7 +53,7 @@ class ItemFilter:
 
 @dataclass(frozen=True, slots=True)
 class ItemReport:
-    """What became of an item so far."""
+    """An item with the results that it has so far."""
 
     item: Item
     results: OneItemResults
@@ -65,7 +65,7 @@ class ItemPage:
 
     items: list[ItemReport]
     end: str
-    """Id of the last item that was searched. The next page begins after it. Empty: there is no next page."""
+    """Id of the last item that was searched. The next page begins after it. Empty: this page is the last."""
 
 
 class ItemList:
