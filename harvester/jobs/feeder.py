@@ -168,7 +168,7 @@ class Feeder:
         self._later: dict[str, bool] = {}
         """Job -> True if the spider had an earlier job, with records that may be missing now."""
         self._probed: dict[str, int] = {}
-        """Site -> the last half-open trial of its breaker that items were fed for."""
+        """Site -> the half-open trial of its breaker when items were last fed for a trial."""
 
     def hear(self, ended: Iterable[ItemEnded]) -> None:
         """Receives items without a request left in the frontier."""
@@ -294,9 +294,7 @@ class Feeder:
         active = await self._ledger.active(job)
         if not active:
             return
-        others = await self._frontier.workers() - {
-            self._worker
-        }  # read after the claimed items: a worker that claimed one is known by now
+        others = await self._frontier.workers() - {self._worker}  # read after `active`, to include all its feeders
         by = {item.feeder: item.feeder.rpartition(":")[0] for item in active}
         ended = {feeder for feeder, worker in by.items() if (worker not in others if anew else is_gone(worker))}
         refs = [
@@ -405,7 +403,7 @@ class Feeder:
         return requests, said
 
     def _groups(self, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """Yields groups of items of one kind that share requests."""
+        """Yields groups of items that share requests. A group has one kind."""
         by_kind: defaultdict[str, list[Item]] = defaultdict(list)
         for item in items:
             by_kind[item.kind].append(item)

@@ -52,7 +52,7 @@ def blame(stats: StatsCollector, address: str) -> Blame | None:
 
 
 def refused(stats: StatsCollector, counts: Iterable[Counted]) -> Blame | None:
-    """Returns the host to blame if most items of one kind were refused, even if others were answered. Else None."""
+    """Returns the host to blame if most items of a kind were refused, even if others were answered. Else None."""
     answered: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
     for row in counts:

@@ -40,7 +40,7 @@ SAMPLE_BYTES = 64 * 1024
 MOST_NAMED = 5
 """Maximum number of bad lines of a file that are shown."""
 SHOWN = 80
-"""Characters that are shown of each bad line."""
+"""Characters of a bad line that are shown."""
 MOST_PACKED = 10_000
 """Maximum number of items that are sent together."""
 CHUNK_BYTES = 1 << 20
@@ -350,7 +350,7 @@ class InputLines:
             raise _unreadable(self._path, error) from None
 
     def _readline(self) -> bytes:
-        """Returns a line, or just enough of it to show that it is too long. Raises UsageError."""
+        """Returns a line, or just the part that shows that it is too long. Raises UsageError."""
         try:
             return self._source.readline(MOST_LINE_BYTES + 1)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Opens the job of a spider's arguments, and gives it the items that they name: with no spider running."""
+"""Opens the job of a spider's arguments and adds the items that they name, without running the spider."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -13,7 +13,7 @@ from harvester.recheck import Budget, read_policy
 
 
 class OpensJobs(Protocol):
-    """What is needed of the class of a spider: see JobSpider."""
+    """The part of a spider's class that opening a job needs: see JobSpider."""
 
     name: str
     ATTEMPTS: int
@@ -31,10 +31,10 @@ class OpensJobs(Protocol):
 
 
 async def open_job_of(ledger: Ledger, spider: OpensJobs, asked_for: Any, scope: str = "", **fields: Any) -> Opened:
-    """The unfinished job of these arguments, or a new one with these fields of Job.
+    """Returns the unfinished job of these arguments, or a new one with these fields of Job.
 
-    One that stands goes on with the arguments, as far as they differ from those that it had. `scope`: another than that
-    of the arguments. Raises UsageError for a policy of re-checks that is none.
+    A recurring job continues with the new arguments where they differ. `scope` replaces the scope of the arguments.
+    Raises UsageError for an invalid visit policy.
     """
     kept, recheck = asked_for.kept(), spider.recheck_of(asked_for)
     policy = read_policy(recheck) if recheck else None
@@ -56,9 +56,9 @@ async def open_job_of(ledger: Ledger, spider: OpensJobs, asked_for: Any, scope: 
 
 
 async def give_items(ledger: Ledger, spider: OpensJobs, job: Job, found: Iterable[Found]) -> None:
-    """The items that the job's arguments name. Of a standing job, those that they name no more are removed.
+    """Adds the items that the job's arguments name. In a recurring job, items that they no longer name are removed.
 
-    One that was begun as incomplete is so until they are all there, whoever gives them.
+    An incomplete job is complete after this, whichever process adds the items.
     """
     if job.standing:
         await ledger.list_items(job, found, spider.site_of)
@@ -73,10 +73,10 @@ async def give_items(ledger: Ledger, spider: OpensJobs, job: Job, found: Iterabl
 async def file_entries(
     ledger: Ledger, spider: OpensJobs, start_list: StartList, patiently: Patiently, asked_for: Any, found: list[Found]
 ) -> None:
-    """The items that entries of a start list with these arguments ask for.
+    """Adds the items that entries of a start list with these arguments name.
 
-    Those that were filed before, by a worker that died before it could confirm them, come to the same job, which may be
-    finished by now: another one would do them once more.
+    A worker may die after it filed entries and before it confirmed them. Then they go to the same job again, even
+    if it has finished: a new job would do them twice.
     """
     part = asked_for.model_dump_json()
     before = await patiently(partial(start_list.filed_in, part))

@@ -1,4 +1,4 @@
-"""What those who watch a run are told of its jobs: how their items stand, as Scrapy's stats."""
+"""Publishes how the items of a run's jobs stand, as Scrapy's stats."""
 
 import asyncio
 from collections import Counter
@@ -16,22 +16,21 @@ from harvester.jobs.transitions import is_good_look
 from harvester.shutdown import stop
 
 MOST_REASONS = 100
-"""Of the items of one kind and state that are told apart; the rest are told by their outcomes."""
+"""Maximum number of reasons for items of one kind and state. The rest are summed up by outcome."""
 
 
 class JobStats:
     """Sets `harvester/job`, `items`, `stages`, `next_due` and `next_look` while the run goes on.
 
-    `reasons`, `job_records` and `job_finished` come last.
-
-    Figures are those of all jobs that were looked at, whoever works at them.
+    `reasons`, `job_records` and `job_finished` are set at the end. The figures are sums over all jobs of this run,
+    including the work of other processes.
     """
 
     def __init__(self, ledger: Ledger, stats: StatsCollector) -> None:
         self._ledger = ledger
         self._stats = stats
         self._counts: dict[str, Sequence[Counted]] = {}
-        """Of each job that was looked at, as counted last."""
+        """Job -> its last counts."""
         self._jobs: dict[str, Job] = {}
         self._counted_at: dict[str, datetime | None] = {}
         self._counting: asyncio.Task[None] | None = None
@@ -39,9 +38,9 @@ class JobStats:
         """Names of the stats that were set."""
 
     async def look(self, job: Job) -> None:
-        """Tells how its items stood when they were counted last, and has them counted when it is time.
+        """Publishes the last counts of the job's items, and starts a new count when it is due.
 
-        It does not wait for that: a million items take seconds.
+        The count runs in a task, since counting a million items takes seconds.
         """
         self._jobs[job.id] = job
         if job.id not in self._counts or job.counted_at != self._counted_at[job.id]:
@@ -55,7 +54,7 @@ class JobStats:
             self._counting = asyncio.create_task(self._ledger.counting.count_when_due(job))
 
     async def close(self) -> None:
-        """The last word on each job that was looked at."""
+        """Publishes the final counts of each job."""
         await stop(self._counting)
         for job in self._counts:
             known = await self._ledger.job(job)
@@ -64,7 +63,7 @@ class JobStats:
             await self._tell_next_due()
             await self._tell_reasons()
             rows = [(job, row) for job, counts in self._counts.items() for row in counts]
-            if rows:  # a run whose job has no item is judged by what it stored itself
+            if rows:  # a run whose job is empty is judged by the records that it stored itself
                 self._stats.set_value("harvester/job_records", sum(row.records for _, row in rows))
             ended = all(self._shown_state(job, row) not in UNFINISHED for job, row in rows)
             self._stats.set_value("harvester/job_finished", ended)
@@ -83,7 +82,8 @@ class JobStats:
         self._told.update(figures)
 
     def _shown_state(self, job: str, row: Counted) -> ItemState:
-        """That of items; in a standing job those are done whose last look went well, though they wait for the next."""
+        """Returns the state to show. In a recurring job, items count as done between two visits if the last one
+        succeeded."""
         standing = job in self._jobs and self._jobs[job].standing
         return ItemState.DONE if standing and _waits_for_a_look(row.state, row.outcome) else row.state
 
@@ -110,7 +110,7 @@ class JobStats:
             self._stats.inc_value(f"{path}/{text}", row["items"])
 
     async def _reasons(self) -> AsyncIterator[Document]:
-        """Of items that failed, were skipped, or are to be tried again: the most frequent first."""
+        """Yields groups of items that failed, were skipped or will be retried, the most frequent first."""
         states = [ItemState.FAILED, ItemState.SKIPPED, ItemState.WAITING]
         match = {"job": {"$in": list(self._counts)}, "state": {"$in": states}, "outcome": {"$gt": ""}}
         alike = {name: {"$ifNull": [f"${name}", ""]} for name in ("kind", "state", "outcome", "reason")}
@@ -128,12 +128,12 @@ class JobStats:
 
 
 def _waits_for_a_look(state: str, outcome: str) -> bool:
-    """Whether an item waits that has not failed."""
+    """Returns True for a waiting item without a failure."""
     return state == ItemState.WAITING and is_good_look(outcome)
 
 
 def reason_of(state: str, outcome: str, reason: str) -> str:
-    """In words, which begin with the outcome (or with what was asked, and the outcome) when it is a failure."""
+    """Returns the text of a reason. For a failure it begins with the outcome, or with the request and the outcome."""
     if not reason:
         return outcome
     says_outcome = outcome in [part.strip() for part in reason.split(":")[:2]]

@@ -1,6 +1,7 @@
-"""What should have begun by now and has not: times of schedules, and visits of recurring jobs, that no worker looks at.
+"""Finds times of schedules and visits of recurring jobs that are late because no worker serves them.
 
-A worker notes each look at schedules. A schedule that nobody looks at is late before its first time has come.
+A worker notes each of its checks of schedules. A schedule without a worker is reported before its first time has
+come.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,11 +16,12 @@ from harvester.jobs.ledger import Ledger
 from harvester.jobs.schedules import Schedule
 
 LOOKS = "schedule_looks"
-"""Name of the collection: a document for each spider whose workers look at schedules; that of `` is of all spiders."""
+"""Name of the collection: one document for each spider with workers that check schedules. The document `` is for all
+spiders."""
 LATE = timedelta(minutes=2)
-"""A worker looks each second: what has waited longer waits for one."""
+"""Delay after which something is late. A worker checks every second."""
 SLOT_S = 15
-"""Seconds of a look that are noted as one: MongoDB writes nothing when nothing changes."""
+"""Seconds of checks that are noted as one time: MongoDB writes nothing when nothing changes."""
 START = "start one with `harvester worker` or `harvester up`"
 
 Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -30,20 +32,20 @@ class Late:
     """What waits for a worker, a sentence each."""
 
     schedules: Mapping[str, str]
-    """By the name of the schedule."""
+    """Name of the schedule -> sentence."""
     jobs: Mapping[str, str]
-    """By the id of the recurring job."""
+    """Id of the recurring job -> sentence."""
 
 
 async def note_look(database: AsyncDatabase[Document], patiently: Patiently, spider: str, now: datetime) -> None:
-    """Notes that a worker looks at the schedules of a spider; of all spiders when that is empty."""
+    """Notes that a worker checks the schedules of a spider. Empty: of all spiders."""
     slot = datetime.fromtimestamp(now.timestamp() // SLOT_S * SLOT_S, UTC)
     looks = database[LOOKS]
     await patiently(lambda: looks.update_one({"_id": spider}, {"$max": {"at": slot}}, upsert=True))
 
 
 async def find_late(ledger: Ledger, schedules: Sequence[Schedule]) -> Late:
-    """Returns what waits of these schedules, and of the recurring jobs that go on."""
+    """Returns the late ones among these schedules, and the late recurring jobs that are open."""
     looks = ledger.jobs.database[LOOKS]
     rows = await ledger.patiently(lambda: looks.find().to_list())
     seen = {row["_id"]: row["at"] for row in rows}
@@ -55,7 +57,7 @@ async def find_late(ledger: Ledger, schedules: Sequence[Schedule]) -> Late:
         job = read_job(row)
         seen_at = _seen(seen, job.spider)
         if seen_at and now - seen_at <= LATE:
-            continue  # what waits then waits for the budget of its job or site
+            continue  # a late visit of this job waits for the budget of its job or site
         for item in await ledger.looks.coming(job, 1):
             due_at = item.due_at or job.created_at
             if now - due_at > LATE:
@@ -64,9 +66,9 @@ async def find_late(ledger: Ledger, schedules: Sequence[Schedule]) -> Late:
 
 
 def late_schedule(schedule: Schedule, seen_at: datetime | None, now: datetime) -> str:
-    """Returns why nothing of it is begun, and what to do; empty when a worker sees to it, or it is paused.
+    """Returns why the schedule starts nothing, with the remedy. Empty if a worker serves it, or it is paused.
 
-    `seen_at`: when a worker looked at it last.
+    `seen_at`: time of the last check by a worker.
     """
     if schedule.paused:
         return ""

@@ -1,8 +1,8 @@
-"""The ledger: jobs and their items in MongoDB, as those who work at them read and write them.
+"""The ledger: reads and writes jobs and their items in MongoDB, for the processes that work at them.
 
-What an event does to an item is said in `transitions`. It is written where the item still is as it was read, so any
-number of processes may write at once, each of them may die between any two writes, and every write may be repeated.
-Everything goes in bulk. What people want of a job is in `control`.
+The effect of an event on an item is defined in `transitions`. A write applies only if the item is unchanged since
+it was read. So any number of processes may write at once, each may die between two writes, and every write may be
+repeated. All writes are bulk writes. The actions of users on jobs are in `control`.
 """
 
 import asyncio
@@ -64,10 +64,10 @@ from harvester.jobs.transitions import (
 )
 
 CHUNK = 1000
-"""Items that are read or written together."""
+"""Number of items that are read or written together."""
 _DUPLICATE_KEY = 11000
 _OTHER_INDEX = 86
-"""An index of that name is there, and is another one."""
+"""MongoDB's error code for an index of the same name with another definition."""
 _DUE: Document = {"state": ItemState.WAITING, "due_at": None}
 
 BeforeWriting = Callable[[Sequence[Item]], Awaitable[None]]
@@ -78,18 +78,18 @@ class Opened(NamedTuple):
 
     job: Job
     begun: bool
-    """Whether it was there before."""
+    """True if the job already existed."""
 
 
 class Added(NamedTuple):
-    """What became of items that were given to a job."""
+    """The numbers of items that were new to a job, and that it already had."""
 
     new: int
     known: int
 
 
 class ListedItems(NamedTuple):
-    """What became of the items of a job that its arguments name."""
+    """The changes to a job's items after its arguments were read again."""
 
     new: int
     changed: int
@@ -102,20 +102,20 @@ class Deferred:
 
     items: int
     until: datetime
-    """When the first of them is due."""
+    """Time when the first of the items is due."""
     outcomes: dict[str, int]
-    """Why they wait: outcome of the latest attempt -> how many."""
+    """The reasons of the wait: outcome of the latest attempt -> number of items."""
     reason: str = ""
-    """Of one of those with the most frequent outcome."""
+    """The reason of an item with the most frequent outcome."""
 
 
 class Ledger:
-    """All jobs of a database."""
+    """Reads and writes all jobs of a database."""
 
     def __init__(
         self, database: AsyncDatabase[Document], patiently: Patiently, clock: Callable[[], datetime] | None = None
     ) -> None:
-        """`clock`: the time in UTC, to the millisecond; that of this machine unless it is given."""
+        """`clock` returns the time in UTC, to the millisecond. The default is the clock of this machine."""
         self.now = clock or now
         self.jobs: AsyncCollection[Document] = database[JOBS]
         self.items: AsyncCollection[Document] = database[ITEMS]
@@ -124,21 +124,23 @@ class Ledger:
         self.counting = Counting(self.jobs, self.items, self.looks, patiently, self.now)
 
     async def make_indexes(self) -> None:
-        """To be called before anything is written."""
+        """Creates the indexes. Called before anything is written."""
         await self.patiently(lambda: self.jobs.create_indexes(list(JOB_INDEXES)))
         try:
             await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
         except OperationFailure as error:
             if error.code != _OTHER_INDEX:
                 raise
-            with suppress(OperationFailure):  # it is gone: another process does the same
-                await self.patiently(lambda: self.items.drop_index(BY_OUTCOME))  # an earlier version's, of all items
+            with suppress(OperationFailure):  # another process has dropped it at the same time
+                await self.patiently(
+                    lambda: self.items.drop_index(BY_OUTCOME)
+                )  # from an earlier version, with all items
             await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
 
     # Jobs -------------------------------------------------------------------------------------------------
 
     async def open_job(self, spider: str, scope: str, **fields: Any) -> Opened:
-        """The unfinished job of this scope, or that of the idempotency key; else a new one with these fields of Job."""
+        """Returns the unfinished job of this scope or idempotency key, or a new one with these fields of Job."""
         ours: Document = {"spider": spider, "scope": scope}
         same = {"idempotency_key": fields.get("idempotency_key")}
         while True:
@@ -152,22 +154,22 @@ class Ledger:
             try:
                 await self.patiently(partial(self.jobs.insert_one, to_document(job)))
             except DuplicateKeyError:
-                continue  # somebody began it just now
+                continue  # another process has just opened it
             return Opened(job, begun=False)
 
     async def job(self, job: str) -> Job | None:
-        """As it is now."""
+        """Returns the job, or None."""
         found = await self.patiently(lambda: self.jobs.find_one({"_id": job}))
         return read_job(found) if found else None
 
     async def jobs_of(self, spider: str, states: Iterable[JobState]) -> list[Job]:
-        """Its jobs in these states, the largest priority and then the oldest first."""
+        """Returns the spider's jobs in these states, by priority and then by age."""
         query = {"spider": spider, "state": {"$in": list(states)}}
         order = [("priority", DESCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)]
         return [read_job(row) for row in await self.patiently(lambda: self.jobs.find(query, sort=order).to_list())]
 
     async def unfinished(self, spider: str) -> list[Job]:
-        """Its jobs in which something may happen yet: open, paused, and cancelled ones of which items are left."""
+        """Returns the spider's jobs that may still change: open, paused, and cancelled ones with unfinished items."""
         jobs = await self.jobs_of(spider, [JobState.OPEN, JobState.PAUSED])
         cancelled = {"spider": spider, "state": JobState.CANCELLED}
         rows = await self.patiently(lambda: self.jobs.find(cancelled, {"_id": 1}).to_list())
@@ -179,20 +181,20 @@ class Ledger:
         return jobs + [read_job(row) for row in found]
 
     async def spiders_with_open_jobs(self) -> set[str]:
-        """By name; also such as this project does not have."""
+        """Returns the names of spiders with open jobs, including spiders that this project does not have."""
         return set(await self.patiently(lambda: self.jobs.distinct("spider", {"state": JobState.OPEN})))
 
     async def is_left(self, job: str) -> bool:
-        """Whether any of its items is waiting or active."""
+        """Returns True if an item of the job is waiting or active."""
         left = {"job": job, "state": {"$in": list(UNFINISHED)}}
         return bool(await self.patiently(lambda: self.items.find_one(left, {})))
 
     async def _has_items(self, job: str) -> bool:
-        """Also when who gave them was killed before that was noted."""
+        """Returns True if the job has items, even if the process that added them died before it updated `fed`."""
         return bool(await self.patiently(lambda: self.items.find_one({"job": job}, {"_id": 1})))
 
     async def finish(self, job: str) -> bool:
-        """Finishes an open job that was given its items, if none is left. Those that come meanwhile are not missed."""
+        """Finishes an open and complete job without unfinished items. Items that are added meanwhile are not missed."""
         known = await self.job(job)
         if known is None or known.standing or known.state is not JobState.OPEN or known.incomplete:
             return False
@@ -203,9 +205,9 @@ class Ledger:
         end = {"$set": {"state": JobState.FINISHED, "ended_at": at, STOPPED_AT: at, UNTOLD: True}}
         result = await self.patiently(lambda: self.jobs.update_one(same, end))
         if not result.modified_count:
-            ended = await self.job(job)  # by another, or by this call when its answer was lost
+            ended = await self.job(job)  # by another process, or by this call when the answer to it was lost
             return ended is not None and ended.state is JobState.FINISHED
-        if await self.is_left(job):  # one that changed from waiting to active between two looks at the index
+        if await self.is_left(job):  # an item may move from waiting to active while the index is read
             await self.note_added([job])
             return False
         await self.counting.count(job)
@@ -214,10 +216,10 @@ class Ledger:
     # Items ------------------------------------------------------------------------------------------------
 
     async def add(self, job: str, found: Iterable[Found], site_of: Callable[[Found], str], *, depth: int = 0) -> Added:
-        """Adds items in a stream of any length. Known ones keep their state. `depth`: of those that say none."""
+        """Adds items from a stream of any length. Known items keep their state. `depth` is for items without a depth."""
         new = total = 0
         rest = iter(found)
-        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # it may be read from a file, or a terminal
+        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # reading may block: on a file or a terminal
             total += len(chunk)
             new += await self._add([_new_item(job, each, depth, site_of(each), self.now()) for each in chunk])
             await self.note_added([job])
@@ -226,9 +228,10 @@ class Ledger:
         return Added(new, total - new)
 
     async def list_items(self, job: Job, found: Iterable[Found], site_of: Callable[[Found], str]) -> ListedItems:
-        """Makes these the items that the job's arguments name: those that they named before, and no more, are removed.
+        """Makes `found` the items that the job's arguments list. Earlier listed items that are missing from it are
+        removed.
 
-        Of known ones the input is changed, and one that was removed is there again. What came in another way stays.
+        Known items get the new input, and removed ones come back. Items that came in another way stay.
         """
         word = await self._next_listing(job.id)
         earlier = {"$exists": True, "$lt": word}
@@ -238,7 +241,7 @@ class Ledger:
             items = {each.id: each for each in (_new_item(job.id, one, 0, site_of(one), self.now()) for one in chunk)}
             added += await self._add([*items.values()])
             named = {"_id": {"$in": [*items]}}
-            # Before they are changed: one that an earlier reading removes meanwhile is brought back by the change.
+            # Before the change: so the change brings back an item that an earlier reading removes meanwhile.
             await self.patiently(partial(self.items.update_many, named, {"$max": {"listed": word}}))
             changed += await self.apply(
                 [(each.id, Changed(each.input, recheck=each.recheck)) for each in items.values()]
@@ -254,15 +257,15 @@ class Ledger:
         return ListedItems(added, changed, removed)
 
     async def _next_listing(self, job: str) -> str:
-        """The word of a reading of its arguments, which sorts behind those of all that began before it."""
+        """Returns the token of a new reading of the arguments. It sorts after the tokens of all earlier readings."""
         update = {"$inc": {LISTINGS: 1}}
         row = await self.patiently(
             lambda: self.jobs.find_one_and_update({"_id": job}, update, return_document=ReturnDocument.AFTER)
         )
-        return f"r{row[LISTINGS]:015}"  # behind the words of earlier versions, too, which were hexadecimal
+        return f"r{row[LISTINGS]:015}"  # sorts after the hexadecimal tokens of earlier versions, too
 
     async def set_job(self, job: str, **fields: Any) -> None:
-        """Sets fields of its document; None takes one away."""
+        """Sets fields of the job's document. None removes a field."""
         known = {name: value for name, value in fields.items() if value is not None}
         gone = dict.fromkeys(fields.keys() - known.keys(), "")
         update = {operator: changes for operator, changes in (("$set", known), ("$unset", gone)) if changes}
@@ -271,7 +274,10 @@ class Ledger:
     async def add_found(
         self, found: Sequence[tuple[str, Collection[str], Found]], site_of: Callable[[Found], str]
     ) -> int:
-        """Adds what pages have shown, as (job, items that the page was fetched for, found). How many are new."""
+        """Adds items found on pages, and returns the number of new ones.
+
+        `found` has tuples of the job, the items that requested the page, and the found item.
+        """
         depths = await self._depths({parent for _, parents, each in found if each.depth is None for parent in parents})
         items = []
         for job, parents, each in found:
@@ -286,7 +292,8 @@ class Ledger:
         return new
 
     async def note(self, batches: Iterable[Batch], site_of: Callable[[Found], str]) -> None:
-        """Writes down what pages said of items: after their records, and before they count as done."""
+        """Stores what pages reported about items. Called after their records are stored, and before the requests count
+        as done."""
         found: list[tuple[str, Collection[str], Found]] = []
         events: list[tuple[str, Event]] = []
         for batch in batches:
@@ -306,7 +313,7 @@ class Ledger:
             await self.apply(events)
 
     async def say(self, attempts: Mapping[str, int], said: Iterable[SaidOf]) -> None:
-        """How attempts end before anything was asked for. `attempts`: id of the item -> number."""
+        """Stores the ends of attempts that need no request. `attempts`: id of the item -> number of the attempt."""
         await self.apply(_events_of(said, attempts))
 
     async def _depths(self, ids: Collection[str]) -> dict[str, int]:
@@ -317,7 +324,7 @@ class Ledger:
         return {row["_id"]: row["depth"] for row in rows}
 
     async def _add(self, items: Sequence[Item]) -> int:
-        """How many are new."""
+        """Adds items, and returns the number of new ones."""
         nearest: dict[str, Item] = {}
         for item in items:
             if item.id not in nearest or item.depth < nearest[item.id].depth:
@@ -334,19 +341,20 @@ class Ledger:
         return len(new)
 
     async def _skip_cancelled(self, waiting: Sequence[Item]) -> None:
-        """Skips those that came to wait while their job was being cancelled: whoever cancelled it did not see them."""
+        """Skips items that were added while their job was being cancelled: the cancelling process did not see them."""
         query = {"_id": {"$in": list({item.job for item in waiting})}, "state": JobState.CANCELLED}
         rows = await self.patiently(lambda: self.jobs.find(query, {"_id": 1}).to_list()) if waiting else []
         cancelled = {row["_id"] for row in rows}
         await self.apply([(item.id, Cancelled()) for item in waiting if item.job in cancelled])
 
     async def _insert(self, items: Sequence[Item]) -> list[Item]:
-        """Those that others added just now."""
+        """Inserts items, and returns those that another process has just inserted."""
         _, taken = await self._write([InsertOne(to_document(item)) for item in items])
         return [items[index] for index in taken]
 
     async def note_added(self, jobs: Iterable[str]) -> None:
-        """To be called after items have come to jobs. A finished one in which any is left is open again."""
+        """Notes that items were added to jobs. Called after each addition. A finished job with unfinished items opens
+        again."""
         among: Document = {"_id": {"$in": list(jobs)}}
         await self.patiently(lambda: self.jobs.update_many(among, {"$inc": {"fed": 1}}))
         finished = among | {"state": JobState.FINISHED}
@@ -355,7 +363,7 @@ class Ledger:
                 await self.reopen(row["_id"])
 
     async def reopen(self, job: str) -> None:
-        """Opens it if it is finished."""
+        """Opens the job if it is finished."""
         finished = {"_id": job, "state": JobState.FINISHED}
         update = {"$set": {"state": JobState.OPEN}, "$unset": {"ended_at": ""}}
         await self.patiently(lambda: self.jobs.update_one(finished, update))
@@ -363,11 +371,12 @@ class Ledger:
     async def claim(
         self, job: Job, most: int, feeder: str, *, left_alone: Collection[str] = (), of_site: str | None = None
     ) -> list[Item]:
-        """Begins the next attempt of at most so many due items, and returns those that nobody else began.
+        """Starts the next attempt of at most `most` due items, and returns the items that this call started.
 
-        The nearest first, then by priority; none that is more than one step farther than the nearest unfinished one.
-        Of a standing job, in the order in which they were due, and as many as budgets allow. Items of sites that are
-        `left_alone` are passed over, or those of all but one site.
+        The nearest come first, then those with the largest priority. Items more than one step farther than the
+        nearest unfinished one are left out. Items of a recurring job come in the order of their due times, within
+        the budgets. Items of sites in `left_alone` are skipped; with `of_site` only the items of that site are
+        claimed.
         """
         if most <= 0 or job.state is not JobState.OPEN:
             return []
@@ -407,9 +416,10 @@ class Ledger:
         feeder: str,
         at: datetime,
     ) -> list[Item]:
-        """Of items with their numbers, and the slots of budgets that some of them take, by id.
+        """Starts attempts at items, given with their numbers. `slots`: id of an item -> slots of budgets that it
+        takes.
 
-        `feeder` is a word never used before: what has it was begun by this call.
+        `feeder` is a token that was never used before: items with this token were started by this call.
         """
         policy = job.policy
         begun: list[Item] = []
@@ -427,7 +437,8 @@ class Ledger:
         return [item for item in begun if item.id in written]
 
     async def _numbered(self, job: Job, due: Sequence[Item]) -> list[tuple[Item, int | None]]:
-        """Those that may be fed, with the number that a limit of their kind wants. What is beyond it is skipped."""
+        """Returns the items that may be fed, with numbers where their kind has a limit. Items beyond the limit are
+        skipped."""
         numbered = [(item, item.number) for item in due if item.number or item.kind not in job.limits]
         for kind, limit in job.limits.items():
             without = [item for item in due if item.kind == kind and not item.number]
@@ -440,7 +451,7 @@ class Ledger:
         return numbered
 
     async def _free_numbers(self, job: str, kind: str, most: int, limit: int) -> list[int]:
-        """Numbers from 1 to the limit that no item of the kind has, at most so many."""
+        """Returns at most `most` free numbers of the kind, from 1 to the limit."""
         numbered = {"job": job, "kind": kind, "number": {"$gt": 0}}
         only = {"_id": 0, "number": 1}
         last = await self.patiently(lambda: self.items.find_one(numbered, only, sort=[("number", DESCENDING)]))
@@ -460,9 +471,9 @@ class Ledger:
             await self.apply([(row["_id"], LimitReached()) for row in rows])
 
     async def promote(self, job: Job, *, all_of_them: bool = False) -> int:
-        """Makes items due whose time has come, or all that wait for a time; how many.
+        """Makes the items due that have waited long enough, or all waiting ones. Returns their number.
 
-        Items of a standing job keep their time, in whose order they are begun.
+        Items of a recurring job keep their due times, since they are visited in that order.
         """
         if job.standing:
             return 0
@@ -472,7 +483,7 @@ class Ledger:
         return int(result.modified_count)
 
     async def deferred(self, job: str) -> Deferred | None:
-        """Its items that wait for a time; None when there are none."""
+        """Returns the job's items that wait for a time, or None."""
         waiting = {"job": job, "state": ItemState.WAITING, "due_at": {"$type": "date"}}
         group = {"_id": "$outcome", "items": {"$sum": 1}, "until": {"$min": "$due_at"}, "reason": {"$max": "$reason"}}
         stages: list[Document] = [{"$match": waiting}, {"$group": group}]
@@ -488,36 +499,37 @@ class Ledger:
         return Deferred(sum(outcomes.values()), min(row["until"] for row in rows), outcomes, reason)
 
     async def next_due(self, job: Job) -> datetime | None:
-        """When the first of its items is due that wait for a time."""
+        """Returns the time when the first waiting item of the job is due."""
         return await self.looks.next_at(job) if job.standing else await self.first_due(job)
 
     async def first_due(self, job: Job) -> datetime | None:
-        """The same, though its site may not be looked at by then."""
+        """Returns the time when the first waiting item is due, even if a budget does not allow the visit then."""
         waiting = {"job": job.id, "state": ItemState.WAITING, "due_at": {"$type": "date"}}
         order = [("due_at", ASCENDING)]
         row = await self.patiently(lambda: self.items.find_one(waiting, {"due_at": 1}, sort=order))
         return row["due_at"] if row else None
 
     async def is_active(self, *jobs: str) -> bool:
-        """Whether an attempt at any of their items is under way."""
+        """Returns True if an attempt at an item of these jobs is under way."""
         active = {"job": {"$in": jobs}, "state": ItemState.ACTIVE}
         return bool(await self.patiently(lambda: self.items.find_one(active, {"_id": 1})))
 
     async def is_due(self, job: Job, left_alone: Collection[str] = ()) -> bool:
-        """Whether any of its items may be begun, but for those of sites that are left alone."""
+        """Returns True if an item of the job may be started, except items of the sites in `left_alone`."""
         if job.standing:
             return bool(await self.looks.first(job, left_alone))
         due = {"job": job.id, **_DUE, "site": {"$nin": list(left_alone)}}
         return bool(await self.patiently(lambda: self.items.find_one(due, {"_id": 1})))
 
     async def active(self, job: str) -> list[Item]:
-        """Its items at which an attempt is under way."""
+        """Returns the active items of the job."""
         return await self._read({"job": job, "state": ItemState.ACTIVE})
 
     async def apply(self, events: Iterable[tuple[str, Event]], before: BeforeWriting | None = None) -> int:
-        """Makes the transitions of items by their ids, in this order for each; how many items have changed.
+        """Applies events to items by id, in the given order for each item. Returns the number of changed items.
 
-        `before` is given items as they will be, and done with them when they are written. It may be given them again.
+        `before` is called with the changed items before they are written. It may be called again with the same
+        items.
         """
         of_items: dict[str, list[Event]] = {}
         for item, event in events:
@@ -551,11 +563,13 @@ class Ledger:
             await self._skip_cancelled([item for item in changing if item.state is ItemState.WAITING])
             if written == len(writes):
                 break
-            left = [*writes]  # others changed some meanwhile; what was written is not changed again
+            left = [*writes]  # others have changed the rest meanwhile; written items need no second write
         return changed
 
     async def _policies(self, jobs: Collection[str]) -> Mapping[str, RetryPolicy]:
-        policies: defaultdict[str, RetryPolicy] = defaultdict(RetryPolicy)  # for items whose job is gone
+        policies: defaultdict[str, RetryPolicy] = defaultdict(
+            RetryPolicy
+        )  # items of a deleted job have the default policy
         if jobs:
             query = {"_id": {"$in": list(jobs)}}
             for row in await self.patiently(lambda: self.jobs.find(query, {"counts": 0}).to_list()):
@@ -567,7 +581,8 @@ class Ledger:
         return [read_item(row) for row in rows]
 
     async def _write(self, writes: Sequence[InsertOne[Document] | UpdateOne]) -> tuple[int, list[int]]:
-        """Writes items in no order: how many updates found theirs, and which writes met a key that is taken."""
+        """Writes items in no order. Returns the number of matched updates, and the indexes of writes that met a taken
+        key."""
         found, taken = 0, list[int]()
 
         async def write() -> None:
@@ -612,13 +627,13 @@ def _events_of(said: Iterable[SaidOf], attempts: Mapping[str, int]) -> list[tupl
 
 
 def _as_read(item: Item) -> Document:
-    """Selects the item if nobody has changed it since."""
+    """Returns a query for the item that matches only if nobody has changed it since."""
     read = {"state": item.state, "attempts": item.attempts, "depth": item.depth, "updated_at": item.updated_at}
     return {"_id": item.id, **read, "listed": item.listed or None}
 
 
 def _difference(before: Item, after: Item) -> Document:
-    """The update that makes one of the other."""
+    """Returns the update from `before` to `after`."""
     old, new = to_document(before), to_document(after)
     update = {
         "$set": {name: value for name, value in new.items() if old.get(name) != value},
@@ -628,6 +643,6 @@ def _difference(before: Item, after: Item) -> Document:
 
 
 def now() -> datetime:
-    """As MongoDB keeps it: to the millisecond."""
+    """Returns the time as MongoDB stores it: to the millisecond."""
     at = datetime.now(UTC)
     return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -1,7 +1,7 @@
-"""Finds what a job did not come to, though the job of the same arguments before it did.
+"""Finds the items that a job did not meet, although the previous job with the same arguments did.
 
-An account that is deleted is on nobody's list any more: nothing leads to it, and nobody would notice. So it is checked
-for its own sake.
+No list shows a deleted account: nothing leads to it, so its absence would stay unnoticed. It gets an item that
+checks it.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from harvester.jobs.ledger import CHUNK, Ledger
 from harvester.outcomes import get_policy
 
 WAS_GONE = "was_gone"
-"""In the input of an item that is checked: whether it was not there the last time."""
+"""Field in the input of a check: True if the item was missing the last time."""
 
 
 async def add_missed(ledger: Ledger, job: Job, checked_as: Mapping[str, str]) -> int:
-    """Adds the missed items to a job, in the kinds in which they are checked; how many are new.
+    """Adds the missed items to a job, as items of the kinds that check them. Returns the number of new ones.
 
-    `checked_as`: kind of an item -> kind in which it is checked. Of those that were not there the last time the input
-    says so (WAS_GONE): they may be back.
+    `checked_as`: kind of an item -> kind that checks it. The input of an item that was missing the last time has
+    WAS_GONE: it may be back.
     """
     ours = {"spider": job.spider, "scope": job.scope, "number": {"$lt": job.number}}
     last = partial(ledger.jobs.find_one, ours, {"_id": 1}, sort=[("number", DESCENDING)])
@@ -46,7 +46,7 @@ async def _next_items(ledger: Ledger, job: str, kind: str, after: str) -> list[D
 
 
 async def _add(ledger: Ledger, job: Job, kind: str, check: str, was_gone: Mapping[str, bool]) -> int:
-    """`was_gone`: key -> whether it was not there the last time."""
+    """Adds the items that the job did not meet. `was_gone`: key -> True if the item was missing the last time."""
     ids = {item_id(job.id, kind, key): key for key in was_gone}
     met = await ledger.patiently(lambda: ledger.items.find({"_id": {"$in": [*ids]}}, {"_id": 1}).to_list())
     missed = ids.keys() - {row["_id"] for row in met}

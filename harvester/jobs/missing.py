@@ -1,8 +1,8 @@
-"""Marks records that a later look no longer finds. Nothing is removed, and what is seen again is marked no more.
+"""Marks records that a later attempt no longer finds. Nothing is deleted, and records that appear again lose the mark.
 
-An attempt at an item that has ended well has stored all that the site showed of it. What is known of the item from
-before the attempt, and was seen neither by it nor by another of its job, is gone. In a standing job, what was not seen
-since the attempt began.
+An attempt that ends well has stored all that the site shows for its item. A record of the item from before the
+attempt is missing if neither this attempt nor another one of the job saw it. In a recurring job it is missing if it
+was not seen since the attempt began.
 """
 
 from collections import Counter, defaultdict
@@ -19,27 +19,27 @@ from harvester.jobs.ledger import Ledger
 
 
 class Listing(NamedTuple):
-    """Records of a kind that an attempt has looked through to their end."""
+    """A set of records of one kind that an attempt has read to their end."""
 
     kind: type[Record]
     where: dict[str, Any]
-    """Selects them in MongoDB; by an index."""
+    """The MongoDB query for the records. An index serves it."""
     is_absent: bool = False
-    """Whether the attempt ended since what they belong to is not there: they are gone, whenever they were seen."""
+    """True if the attempt found their owner missing. Then all its records are missing, whenever they were seen."""
     back_with: str = ""
-    """Key of what they belong to, of the kind of the item's first listing, which is there again: what was marked when
-    it was marked is back with it."""
+    """Key of an owner that is back, with the kind of the item's first listing. The records that were marked together
+    with the owner are back, too."""
 
 
 async def may_be(ledger: Ledger, spider: str, job: str) -> bool:
-    """Whether anything can be gone in a job: not in the first of its spider."""
+    """Returns True if the job may find missing records. The first job of a spider cannot."""
     one = await ledger.patiently(partial(ledger.jobs.find_one, {"_id": job}, {"created_at": 1}))
     earlier = {"spider": spider, "created_at": {"$lt": one["created_at"]}} if one else {"_id": None}
     return bool(await ledger.patiently(partial(ledger.jobs.find_one, earlier, {"_id": 1})))
 
 
 async def mark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> Counter[str]:
-    """Marks what the attempts of items did not see any more; kind -> how many. Doing it again changes nothing."""
+    """Marks the records that the attempts no longer saw. Returns kind -> number. Repeating it changes nothing."""
     of_kinds: defaultdict[type[Record], list[UpdateMany]] = defaultdict(list)
     for item, listing in listings:
         if listing.back_with:
@@ -59,7 +59,7 @@ async def mark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> Coun
 
 
 async def unmark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> None:
-    """Takes the mark off what is back. What was gone before its owner was stays marked."""
+    """Removes the mark from records that are back. Records that went missing before their owner stay marked."""
     of_items: defaultdict[str, list[Listing]] = defaultdict(list)
     for item, listing in listings:
         if listing.back_with:
@@ -68,14 +68,16 @@ async def unmark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> No
     for kind in {kind for kind, _ in owners}:
         keys = [key for of_kind, key in owners if of_kind is kind]
         for owner in await _marked(ledger, kind, keys):
-            for listing in reversed(owners[kind, owner["_id"]]):  # the owner last: after a kill all is done again
+            for listing in reversed(
+                owners[kind, owner["_id"]]
+            ):  # the owner last: after a kill the whole step is repeated
                 collection = ledger.items.database[listing.kind.COLLECTION]
                 together = listing.where | {GONE_AT: owner[GONE_AT]}
                 await ledger.patiently(partial(collection.update_many, together, {"$unset": {GONE_AT: ""}}))
 
 
 async def _marked(ledger: Ledger, kind: type[Record], keys: list[str]) -> list[Document]:
-    """Those of a kind that are marked as gone, and since when."""
+    """Returns the ids and marks of the marked records among `keys`."""
     find = ledger.items.database[kind.COLLECTION].find
     marked = {"_id": {"$in": keys}, GONE_AT: {"$ne": None}}
     found: list[Document] = await ledger.patiently(lambda: find(marked, {GONE_AT: 1}).to_list())
