@@ -333,7 +333,7 @@ def read_item(document: Mapping[str, Any]) -> Item:
 
 
 def _plain(value: Any) -> Any:
-    """Converts Int64, which MongoDB returns for large numbers, into int: neither msgspec nor the frontier knows Int64."""
+    """Converts Int64 into int. MongoDB returns it for large numbers; msgspec and the frontier do not know it."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -16,7 +16,7 @@ from harvester.jobs.transitions import is_good_look
 from harvester.shutdown import stop
 
 MOST_REASONS = 100
-"""Maximum number of reasons for items of one kind and state. The rest are summed up by outcome."""
+"""Maximum number of reasons for each kind and state. The rest are summed up by outcome."""
 
 
 class JobStats:
@@ -54,7 +54,7 @@ class JobStats:
             self._counting = asyncio.create_task(self._ledger.counting.count_when_due(job))
 
     async def close(self) -> None:
-        """Publishes the final counts of each job."""
+        """Publishes the final counts of the jobs."""
         await stop(self._counting)
         for job in self._counts:
             known = await self._ledger.job(job)

@@ -1,4 +1,4 @@
-"""Finds times of schedules and visits of recurring jobs that are late because no worker serves them.
+"""Finds late times of schedules and late visits to items of recurring jobs: no worker serves them.
 
 A worker notes each of its checks of schedules. A schedule without a worker is reported before its first time has
 come.
@@ -19,7 +19,7 @@ LOOKS = "schedule_looks"
 """Name of the collection: one document for each spider with workers that check schedules. The document `` is for all
 spiders."""
 LATE = timedelta(minutes=2)
-"""Delay after which something is late. A worker checks every second."""
+"""Longest delay that counts as punctual. A worker checks every second."""
 SLOT_S = 15
 """Seconds of checks that are noted as one time: MongoDB writes nothing when nothing changes."""
 START = "start one with `harvester worker` or `harvester up`"
@@ -29,7 +29,7 @@ Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What waits for a worker, a sentence each."""
+    """The schedules and recurring jobs that are late, with a sentence for each."""
 
     schedules: Mapping[str, str]
     """Name of the schedule -> sentence."""

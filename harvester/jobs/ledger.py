@@ -98,7 +98,7 @@ class ListedItems(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Items of a job that wait for a time."""
+    """The items of a job that wait for a time."""
 
     items: int
     until: datetime
@@ -132,9 +132,7 @@ class Ledger:
             if error.code != _OTHER_INDEX:
                 raise
             with suppress(OperationFailure):  # another process has dropped it at the same time
-                await self.patiently(
-                    lambda: self.items.drop_index(BY_OUTCOME)
-                )  # from an earlier version, with all items
+                await self.patiently(lambda: self.items.drop_index(BY_OUTCOME))  # an earlier version's, of all items
             await self.patiently(lambda: self.items.create_indexes(list(ITEM_INDEXES)))
 
     # Jobs -------------------------------------------------------------------------------------------------
@@ -510,7 +508,7 @@ class Ledger:
         return row["due_at"] if row else None
 
     async def is_active(self, *jobs: str) -> bool:
-        """Returns True if an attempt at an item of these jobs is under way."""
+        """Returns True if any of the jobs has an active item."""
         active = {"job": {"$in": jobs}, "state": ItemState.ACTIVE}
         return bool(await self.patiently(lambda: self.items.find_one(active, {"_id": 1})))
 
@@ -567,9 +565,7 @@ class Ledger:
         return changed
 
     async def _policies(self, jobs: Collection[str]) -> Mapping[str, RetryPolicy]:
-        policies: defaultdict[str, RetryPolicy] = defaultdict(
-            RetryPolicy
-        )  # items of a deleted job have the default policy
+        policies: defaultdict[str, RetryPolicy] = defaultdict(RetryPolicy)  # the default is for deleted jobs
         if jobs:
             query = {"_id": {"$in": list(jobs)}}
             for row in await self.patiently(lambda: self.jobs.find(query, {"counts": 0}).to_list()):

@@ -19,7 +19,7 @@ from harvester.jobs.ledger import Ledger
 
 
 class Listing(NamedTuple):
-    """A set of records of one kind that an attempt has read to their end."""
+    """A set of records that an attempt has read to its end."""
 
     kind: type[Record]
     where: dict[str, Any]
@@ -68,9 +68,7 @@ async def unmark(ledger: Ledger, listings: Iterable[tuple[Item, Listing]]) -> No
     for kind in {kind for kind, _ in owners}:
         keys = [key for of_kind, key in owners if of_kind is kind]
         for owner in await _marked(ledger, kind, keys):
-            for listing in reversed(
-                owners[kind, owner["_id"]]
-            ):  # the owner last: after a kill the whole step is repeated
+            for listing in reversed(owners[kind, owner["_id"]]):  # the owner last: after a kill all is repeated
                 collection = ledger.items.database[listing.kind.COLLECTION]
                 together = listing.where | {GONE_AT: owner[GONE_AT]}
                 await ledger.patiently(partial(collection.update_many, together, {"$unset": {GONE_AT: ""}}))

@@ -1,4 +1,4 @@
-"""What the jobs of a spider have to do just now: asked by whoever starts its processes."""
+"""Finds out how much work the jobs of a spider have now. The process that starts workers calls it."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -8,20 +8,20 @@ from harvester.jobs.ledger import Ledger
 
 
 class Work(NamedTuple):
-    """Of the open jobs of one spider, and what is left of others."""
+    """The work of a spider's open jobs, and of its paused or cancelled jobs that are still active."""
 
     added: int
-    """How often items were added to them. Another number: there may be something new."""
+    """Number of times items were added. A changed number means that there may be new items."""
     standing: bool
-    """Whether one of them never ends."""
+    """True if one of the jobs is recurring, so it never ends."""
     is_due: bool = False
-    """Whether an item may be begun. The rest is not looked at then."""
+    """True if an item may be started. The other fields are not looked up then."""
     is_active: bool = False
-    """Whether an attempt is under way, or was when its process ended. Also of a job that is paused or cancelled."""
+    """True if an attempt is under way, or was when its process ended. Paused and cancelled jobs count, too."""
     next_due: datetime | None = None
-    """When the first item is due that waits for a time."""
+    """Time when the first waiting item is due."""
     incomplete: tuple[str, ...] = ()
-    """Those that were not given all their items, so that they stay open when nothing is left."""
+    """Ids of the jobs that did not get all their items. They stay open even without unfinished items."""
 
     @property
     def is_left(self) -> bool:
@@ -30,7 +30,8 @@ class Work(NamedTuple):
 
 
 async def work_of(ledger: Ledger, spider: str) -> Work:
-    """Makes items due whose time has come, finishes jobs of which nothing is left, and looks what there is to do."""
+    """Makes items due that have waited long enough, finishes jobs without unfinished items, and returns the remaining
+    work."""
     unfinished = await ledger.unfinished(spider)
     jobs = [job for job in unfinished if job.state is JobState.OPEN]
     incomplete = tuple(job.id for job in jobs if job.incomplete)

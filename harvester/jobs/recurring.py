@@ -1,4 +1,4 @@
-"""Items of standing jobs, as people see them: how each feed or endpoint stands, in a word; and looking at it again."""
+"""The items of recurring jobs for users: the status of each feed or endpoint in a word, and a restart."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -11,24 +11,24 @@ from harvester.jobs.documents import Document, Item, ItemState, Job, JobState, r
 from harvester.jobs.service import JobService
 
 MOST_JOBS = 1000
-"""Standing jobs that are looked through, the latest."""
+"""Maximum number of recurring jobs that are searched, the latest."""
 MOST_RESTARTED = 100_000
-"""Items that are looked at again together."""
+"""Maximum number of items that are restarted together."""
 
 
 class Standing(StrEnum):
-    """Of an item of a standing job."""
+    """The status of an item of a recurring job."""
 
     WAITING = "WAITING"
-    """It was not looked at yet."""
+    """The item was not visited yet."""
     RUNNING = "RUNNING"
     SUCCESS = "SUCCESS"
     FAILED = "FAILED"
-    """Its last look; the next one may do better."""
+    """The last visit failed. The next one may succeed."""
     PERMANENTLY_FAILED = "PERMANENTLY_FAILED"
-    """It is left alone until it is restarted."""
+    """The item is not visited until it is restarted."""
     REMOVED = "REMOVED"
-    """Its job's arguments do not name it any more, somebody took it out, or its site forbids it."""
+    """The job's arguments no longer name the item, a user removed it, or its site forbids it."""
 
 
 _NEVER: Document = {"state": ItemState.WAITING, "failures": {"$in": [0, None]}, "looks.0": {"$exists": False}}
@@ -49,25 +49,25 @@ class RecurringItem:
 
     id: str
     name: str
-    """Its key: an endpoint's name, a feed's address."""
+    """The key of the item: an endpoint's name, a feed's address."""
     kind: str
     spider: str
     standing: Standing
     failures: int
-    """In a row."""
+    """Number of failures in a row."""
     last_at: datetime | None
     next_at: datetime | None
     reason: str
-    """Why it failed."""
+    """The reason of the failure."""
     often: float | None
-    """How many times as often it is looked at as its policy says."""
+    """Factor on the visit frequency of the policy."""
     recheck: str
-    """By which policy it is looked at again."""
+    """The visit policy of the item."""
     job: str
 
 
 def standing_of(item: Item) -> Standing:
-    """In a word that people use."""
+    """Returns the status of an item."""
     if item.state is ItemState.ACTIVE:
         return Standing.RUNNING
     if item.state is ItemState.FAILED:
@@ -80,7 +80,8 @@ def standing_of(item: Item) -> Standing:
 
 
 async def standing_jobs(service: JobService, spider: str = "", job: str = "") -> list[Job]:
-    """Those that go on, of a spider or of all; or the one of this id. Raises UnknownJob, JobConflict for others."""
+    """Returns the unfinished recurring jobs of a spider or of all, or the job with this id. Raises UnknownJob and
+    JobConflict."""
     if not job:
         open_jobs = await service.jobs(spider, [JobState.OPEN, JobState.PAUSED], MOST_JOBS)
         return [each for each in open_jobs if each.standing]
@@ -98,8 +99,9 @@ async def find_watched(
     text: str = "",
     after: str = "",
 ) -> list[RecurringItem]:
-    """Items of these jobs that stand so, with this in their names or reasons, in the order of their ids behind one."""
-    if "\0" in text:  # MongoDB refuses it in an expression
+    """Returns items of the jobs by status and by text in their names or reasons, after the id `after`, in the order of
+    their ids."""
+    if "\0" in text:  # MongoDB refuses NUL in a regular expression
         return []
     by_id = {job.id: job for job in jobs}
     query: Document = {"job": {"$in": list(by_id)}, "_id": {"$gt": after}}
@@ -113,14 +115,14 @@ async def find_watched(
 
 
 async def count_failed(service: JobService, jobs: Sequence[Job]) -> int:
-    """How many items of these jobs `restart` has looked at again without names."""
+    """Returns the number of items that `restart` restarts without names."""
     return await service.ledger.items.count_documents({"job": {"$in": [job.id for job in jobs]}, **_ANY_FAILED})
 
 
 async def restart(service: JobService, jobs: Sequence[Job], names: Iterable[str], expect: int | None = None) -> int:
-    """Has items of these jobs looked at again, now, by id or key; without names, all that have failed. How many.
+    """Visits items of the jobs again, now, by id or key; without names, all failed ones. Returns their number.
 
-    Raises UnknownJob that names those there are not; JobConflict when there are more than are expected.
+    Raises UnknownJob that lists the missing names, and JobConflict for more items than expected.
     """
     wanted = list(dict.fromkeys(names))
     query: Document = {"job": {"$in": [job.id for job in jobs]}}

@@ -1,4 +1,4 @@
-"""A run: the feeder works until its job is finished, or until nothing can be done for long enough, and says why."""
+"""A run: lets the feeder work until the job is finished, or until nothing can be done for too long, and reports why."""
 
 import logging
 import math
@@ -21,17 +21,17 @@ logger = logging.getLogger(__name__)
 
 
 NEVER_OF_USE_S = 0.0
-"""How long sites are waited for that are left alone, in a run that no host has answered: its address may be wrong."""
+"""Seconds to wait for sites with an open breaker if no host has answered in the run: the address may be wrong."""
 
 
 class End(NamedTuple):
-    """How a run ends."""
+    """The end of a run."""
 
     reason: str
-    """The finish reason, as Scrapy calls it."""
+    """Scrapy's finish reason."""
     exit_code: int = 0
     said: str = ""
-    """For the person at the terminal."""
+    """The message for the user at the terminal."""
 
 
 class Run:
@@ -49,9 +49,9 @@ class Run:
         address: str = "",
         waits_for: str = "",
     ) -> None:
-        """`address`: by which argument the address of the spider's site is given, if by any.
+        """`address`: the argument with the address of the spider's site, if it has one.
 
-        `waits_for`: what a run at all jobs of its spider waits for when it has nothing to do.
+        `waits_for`: the name of the thing that a run of all jobs waits for when it is idle, for the log.
         """
         self._ledger = ledger
         self._frontier = frontier
@@ -62,14 +62,15 @@ class Run:
         self._waits_for = waits_for
         self._job = job
         self._has_said = False
-        """Whether it was said of a standing job that nothing is due."""
+        """True if the log already says that nothing in the recurring job is due."""
         self.had_jobs = False
-        """Whether there was a job to work at, at any time."""
+        """True if the run ever had a job to work at."""
         self._busy_at = monotonic()
-        """When there was something to do last."""
+        """Time when there was last something to do."""
 
     async def work(self, goes_on: Callable[[], bool], pause: Callable[[], Awaitable[None]]) -> End:
-        """Works until the end. `goes_on`: whether items are still being added; `pause` raises to end the run early."""
+        """Works until the end. `goes_on` returns True while items are being added. `pause` raises to end the run
+        early."""
         while True:
             self._feeder.adding = goes_on()
             is_busy = bool(await self._feeder.step())
@@ -83,7 +84,7 @@ class Run:
             await self._feeder.wait()
 
     async def _end(self) -> End | None:
-        if self._frontier.is_at(self._job):  # told without asking MongoDB, which would be asked twice a second
+        if self._frontier.is_at(self._job):  # decided without MongoDB, since this is checked twice a second
             self._busy_at = monotonic()
             return None
         if self._job is not None:
@@ -134,7 +135,7 @@ class Run:
         return self._left(said, parked=await self._ledger.is_due(job))
 
     async def _rest_of(self, job: Job) -> End | None:
-        """The end of a run at a standing job of which nothing is due, unless it goes on."""
+        """Returns the end of a run of a recurring job with nothing due, or None while it goes on."""
         idle = self._config.idle_seconds
         ends = 0 <= idle <= monotonic() - self._busy_at
         if ends or not self._has_said:
@@ -157,7 +158,7 @@ class Run:
         return End("finished")
 
     async def _refused(self, job: Job) -> Blame | None:
-        """Who refused most of its items, in this run."""
+        """Returns the host that refused most of the job's items in this run, or None."""
         if not any(self._stats.get_value(f"harvester/jobs/ended/{each}") for each in Outcome if is_refusal(each)):
             return None
         known = await self._ledger.job(job.id)
@@ -165,13 +166,13 @@ class Run:
         return refused(self._stats, counts)
 
     async def _may_work_at(self, job: Job) -> bool:
-        """Whether something of it is under way, or could be now."""
+        """Returns True if work at the job is under way, or possible now."""
         if await self._ledger.is_active(job.id):
             return True
         return job.state is JobState.OPEN and await self._ledger.is_due(job, self._frontier.shut())
 
     def _stranded(self, job: Job) -> End | None:
-        """The end of a run in which all that is under way is parked, and has been for long."""
+        """Returns the end of a run if all active items have been parked for too long."""
         all_parked = self._frontier.all_parked()
         most = self._config.parked_seconds if self._was_of_use else min(self._config.parked_seconds, NEVER_OF_USE_S)
         if all_parked is None or not _is_too_long(all_parked.alone_s, most):
@@ -180,7 +181,8 @@ class Run:
         return self._left(f"Nothing is left but parked requests: {sites}.", parked=True)
 
     def _left(self, said: str, *, parked: bool) -> End:
-        """The end of a run that leaves items behind. Who kept it from them is told if that is beyond doubt."""
+        """Returns the end of a run that leaves items behind. It names the host that is to blame only if that is
+        certain."""
         to_blame = blame(self._stats, self._address) if parked or not self._was_of_use else None
         if to_blame is None:
             return End("parked", LEFT, f"{said} The same command continues the job.")
@@ -191,16 +193,16 @@ class Run:
         return bool(self._stats.get_value("harvester/pages", 0))
 
     async def _goes_on_soon(self, job: Job) -> bool:
-        """Whether a job of which nothing can be done now need not be waited for too long."""
+        """Returns True if a job with nothing to do now goes on before the waiting time is over."""
         due_at, waits_for_sites = await self._ledger.next_due(job), await self._ledger.is_due(job)
         if due_at and not _is_too_long((due_at - self._ledger.now()).total_seconds(), self._config.deferred_seconds):
             return True
         if waits_for_sites:
             looked_at = [each.until - time() for each in self._frontier.shut().values() if each.until]
             return not _is_too_long(min(looked_at, default=math.inf), self._config.parked_seconds)
-        if due_at is None and (job.incomplete or not job.fed):  # items may come, while whoever gives them lives
+        if due_at is None and (job.incomplete or not job.fed):  # items may come while the process that adds them lives
             return not _is_too_long(monotonic() - self._busy_at, self._config.deferred_seconds)
-        return due_at is None  # what changes that is being written
+        return due_at is None  # another process is just writing a change
 
     async def _said_of_rest(self, job: Job) -> str:
         said = []
@@ -218,5 +220,5 @@ class Run:
 
 
 def _is_too_long(seconds: float, most: float) -> bool:
-    """To be waited for. `most`: -1 for ever."""
+    """Returns True if `seconds` is too long to wait. `most`: -1 allows any time."""
     return 0 <= most < seconds

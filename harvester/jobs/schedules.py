@@ -1,8 +1,9 @@
-"""Schedules: at which times something is begun, and what is made up for. Pure: a schedule and the time in, times out.
+"""Schedules: computes their times, and the missed times that are made up for. Pure.
 
-Cron expressions are read by cronsim, which does what Debian's cron does on days when the clocks change. An expression
-whose minute and hour both begin with something else than `*` means times of day: one that the clocks skip is run right
-after the gap, and one that comes twice is run once. Any other means a rhythm, which goes by time that passes.
+cronsim reads the cron expressions. It handles the days when the clocks change like Debian's cron. An expression
+that begins both minute and hour with something other than `*` means times of day: a time that the clocks skip is
+run right after the gap, and a time that comes twice is run once. Any other expression means a rhythm of elapsed
+time.
 """
 
 import re
@@ -22,11 +23,11 @@ from harvester.validation import did_you_mean
 from harvester.wire import OnTheWire
 
 GRACE = timedelta(minutes=5)
-"""How late a time may be begun that is not made up for."""
+"""Maximum delay of a time that is still started without being made up for."""
 MOST_CAUGHT_UP = 100
-"""Times that are made up for, the latest, and that wait for those before."""
+"""Maximum number of times that are made up for, the latest ones. Also the limit of the queue."""
 _LOOK_BACK = tuple(timedelta(days=days) for days in (1 / 24, 1, 32, 366, 1830))
-"""How far is looked back for times that were missed: only as far as it takes to find enough."""
+"""Periods to search for missed times. The search stops at the first one with enough times."""
 _NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -40,76 +41,76 @@ _is_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 
 
 class Overlap(StrEnum):
-    """What becomes of a time at which the job of the time before is not finished."""
+    """The policy for a time when the job of the time before is not finished."""
 
     SKIP = "skip"
-    """Nothing is begun."""
+    """Starts nothing."""
     QUEUE = "queue"
-    """It is begun when that job has ended."""
+    """Starts a job when the other has ended."""
     JOIN = "join"
-    """That job gets the items that it does not have."""
+    """Adds the new items to the running job."""
 
 
 class CatchUp(StrEnum):
-    """What becomes of times that passed while no worker was there, or that are later than GRACE."""
+    """The policy for times that passed without a worker, or that are later than GRACE."""
 
     NONE = "none"
     ONCE = "once"
-    """The last of them is begun."""
+    """Starts the last of the missed times."""
     ALL = "all"
-    """The last MOST_CAUGHT_UP are begun, the oldest first."""
+    """Starts the last MOST_CAUGHT_UP times, the oldest first."""
 
 
 class Schedule(Struct, OnTheWire, frozen=True, kw_only=True):
-    """As MongoDB holds it. What is not known is absent there. Times in UTC."""
+    """A schedule as MongoDB stores it. Unknown values are absent there. Times are in UTC."""
 
     id: str
-    """Its name."""
+    """The name of the schedule."""
     spider: str
     arguments: dict[str, str] = {}
-    """As typed."""
+    """The arguments as typed."""
     job: str = ""
-    """Whose items each job gets; empty: those that the arguments name."""
+    """The job with the items for each new job. Empty: the items that the arguments name."""
     cron: str = ""
-    """An expression of five fields."""
+    """A cron expression of five fields."""
     every_s: int | None = None
-    """In place of it: seconds from one time to the next, counted from its creation."""
+    """Seconds between two times, counted from the creation. Replaces `cron`."""
     zone: str = "UTC"
-    """In which the expression is meant."""
+    """The time zone of the cron expression."""
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.ONCE
     priority: int = 0
-    """Of its jobs."""
+    """The priority of the schedule's jobs."""
     paused: bool = False
     created_at: datetime
     next_at: datetime
-    """The first time that was not looked at yet."""
+    """The first time that was not handled yet."""
     queue: tuple[datetime, ...] = ()
-    """Times that are to be begun, the oldest first."""
+    """The times that still have to start, the oldest first."""
     begun_at: datetime | None = None
-    """The time that was begun last."""
+    """The time that started last."""
     last_job: str = ""
-    """Its job."""
+    """The job of that time."""
     said: str = ""
-    """What became of the last time that was not begun, and why."""
+    """The last time that did not start, with the reason."""
 
     @property
     def when(self) -> str:
-        """For people."""
+        """The times in words."""
         if self.every_s:
             return f"every {duration_text(self.every_s)}"
         return f"cron {self.cron} ({self.zone})"
 
 
 def read_name(name: str) -> str:
-    """Raises UsageError."""
+    """Returns the name. Raises UsageError for an invalid one."""
     if not _is_name(name):
         raise UsageError(f"{name!r} is no name of a schedule: give up to 100 letters, digits, '.', '_' and '-'.")
     return name
 
 
 def read_cron(text: str) -> str:
-    """The expression, as five fields. Raises UsageError for one that cannot be read, or names no time."""
+    """Returns the expression with five fields. Raises UsageError for one that is invalid or has no time."""
     expression = _NICKNAMES.get(text.strip().lower(), " ".join(text.split()))
     if len(expression.split(" ")) != 5:
         raise UsageError(
@@ -125,7 +126,7 @@ def read_cron(text: str) -> str:
 
 
 def read_every(text: str) -> int:
-    """Seconds. Raises UsageError."""
+    """Returns the seconds of a duration. Raises UsageError."""
     try:
         return read_duration(text)
     except UsageError as error:
@@ -133,7 +134,7 @@ def read_every(text: str) -> int:
 
 
 def read_zone(name: str) -> str:
-    """Raises UsageError for a time zone that is none."""
+    """Returns the name. Raises UsageError for an unknown time zone."""
     zones = available_timezones()
     if name not in zones:
         raise UsageError(
@@ -143,7 +144,7 @@ def read_zone(name: str) -> str:
 
 
 def times_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
-    """Those that come later, in order."""
+    """Yields the schedule's times after `after`, in order."""
     if schedule.every_s:
         step = timedelta(seconds=schedule.every_s)
         at = schedule.created_at + step * ((after - schedule.created_at) // step + 1)
@@ -152,13 +153,13 @@ def times_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
             at += step
     for local in CronSim(schedule.cron, after.astimezone(ZoneInfo(schedule.zone))):
         at = local.astimezone(UTC)
-        if at > after:  # else two times of the hour that is skipped, or it is the hour that comes twice
+        if at > after:  # skips the second of two times in the skipped hour, and the repeated hour
             after = at
             yield at
 
 
 def times_until(schedule: Schedule, until: datetime) -> list[datetime]:
-    """Those from `next_at` on, in order: of many the last MOST_CAUGHT_UP."""
+    """Returns the times from `next_at` to `until`, in order: at most the last MOST_CAUGHT_UP."""
     times: list[datetime] = []
     for back in _LOOK_BACK:
         since = max(until - back, schedule.next_at - timedelta(seconds=1))
@@ -169,7 +170,7 @@ def times_until(schedule: Schedule, until: datetime) -> list[datetime]:
 
 
 def looked_at(schedule: Schedule, now: datetime) -> Schedule:
-    """The same when the times until now are looked at: those that are to be begun are in its queue."""
+    """Returns the schedule after the times until now were handled: the times to start are in its queue."""
     times = times_until(schedule, now)
     if not times:
         return schedule

@@ -1,7 +1,8 @@
-"""Begins what schedules say, once for each time, whoever looks: any number of workers at once, killed at any moment.
+"""Starts the jobs of schedules, once for each time, with any number of workers that may be killed at any moment.
 
-A schedule's document says which times are still to be begun. What a time begins is a job whose idempotency key is the
-schedule and the time, so that two who begin it make one; then the time is taken out of the document, if it is there.
+A schedule's document lists the times that still have to start. A time starts a job with an idempotency key made of
+the schedule and the time, so two workers that start it open the same job. After that the time is removed from the
+document.
 """
 
 import asyncio
@@ -49,15 +50,15 @@ logger = logging.getLogger(__name__)
 SCHEDULES = "schedules"
 """Name of the collection."""
 MOST_AT_ONCE = 100
-"""Schedules that are looked at together."""
+"""Maximum number of schedules that are handled together."""
 CHUNK = 1000
-"""Items that are read together."""
+"""Number of items that are read together."""
 MOST_SAID = 500
-"""Characters of an exception's text that a schedule keeps."""
+"""Maximum number of characters of an exception's text that a schedule keeps."""
 
 
 class BeginsJobs(OpensJobs, Protocol):
-    """What is needed of the class of a spider: see JobSpider."""
+    """The part of a spider's class that schedules need: see JobSpider."""
 
     def parse_arguments(self, given: dict[str, Any]) -> Any: ...
 
@@ -68,22 +69,22 @@ class BeginsJobs(OpensJobs, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """What somebody wants to be begun, and when: of a spider, or of a job whose items each job is to have."""
+    """The definition of a new schedule: of a spider, or of a job with the items for each new job."""
 
     name: str
     spider: str = ""
     arguments: dict[str, str] = field(default_factory=dict)
-    """As typed."""
+    """The arguments as typed."""
     job: str = ""
     cron: str = ""
     every: str = ""
-    """In place of it: a duration."""
+    """A duration. Replaces `cron`."""
     zone: str = "UTC"
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.ONCE
     priority: int = 0
     paused: bool = False
-    """Whether nothing of it is begun until it is resumed."""
+    """True if the schedule starts nothing until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class ScheduleChange:
     """What is to be another of a schedule. None: it stays as it is."""
 
     arguments: dict[str, str] | None = None
-    """All of them. Not of one that names a job."""
+    """All arguments. Not allowed for a schedule that names a job."""
     cron: str | None = None
     every: str | None = None
     zone: str | None = None
@@ -101,16 +102,16 @@ class ScheduleChange:
 
 
 class Begun(NamedTuple):
-    """A time of a schedule that was dealt with."""
+    """A time of a schedule that was handled."""
 
     schedule: str
     at: datetime
     job: str
-    """Empty when none was begun."""
+    """Id of the job. Empty if no job was started."""
 
 
 class Schedules:
-    """All schedules of a ledger's database."""
+    """Reads, writes and starts all schedules of a ledger's database."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -119,7 +120,7 @@ class Schedules:
     # Of people --------------------------------------------------------------------------------------------
 
     async def make(self, wanted: NewSchedule) -> Schedule:
-        """Adds it. Raises UsageError for what cannot be, UnknownJob, JobConflict when there is one of that name."""
+        """Adds a schedule. Raises UsageError for an invalid one, UnknownJob, and JobConflict for a name in use."""
         if bool(wanted.spider) + bool(wanted.job) != 1:
             raise UsageError("add: give one of the name of a spider and --job JOB.")
         if bool(wanted.cron) + bool(wanted.every) != 1:
@@ -147,9 +148,10 @@ class Schedules:
         return new
 
     async def change(self, name: str, wanted: ScheduleChange) -> Schedule:
-        """The schedule as it is then. With other times, those that passed until now are not made up for.
+        """Changes a schedule, and returns it. When its times change, times that have passed are not made up for.
 
-        Raises UnknownJob; UsageError for what cannot be; JobConflict when another has changed it meanwhile.
+        Raises UnknownJob; UsageError for an invalid change; JobConflict when somebody else has changed it
+        meanwhile.
         """
         before = await self.named(name)
         if before.job and wanted.arguments:
@@ -177,14 +179,14 @@ class Schedules:
         return await self.named(name)
 
     async def _source(self, job: str) -> Job | None:
-        """The job of that id; None for an empty one. Raises UnknownJob."""
+        """Returns the job with this id, or None for an empty id. Raises UnknownJob."""
         found = await self._ledger.job(job) if job else None
         if job and not found:
             raise UnknownJob(f"There is no job {job!r}; `harvester jobs list` shows those there are.")
         return found
 
     async def add(self, schedule: Schedule) -> None:
-        """Raises JobConflict when there is one of that name."""
+        """Adds a schedule. Raises JobConflict for a name in use."""
         document: Document = msgspec.to_builtins(schedule, builtin_types=(datetime,))
         document["_id"] = document.pop("id")
         try:
@@ -193,25 +195,25 @@ class Schedules:
             raise JobConflict(f"There is a schedule {schedule.id!r}: give another name, or remove that one.") from None
 
     async def all(self) -> list[Schedule]:
-        """By name."""
+        """Returns all schedules by name."""
         rows = await self._ledger.patiently(lambda: self._documents.find(sort=[("_id", ASCENDING)]).to_list())
         return [_read(row) for row in rows]
 
     async def named(self, name: str) -> Schedule:
-        """Raises UnknownJob."""
+        """Returns a schedule by its name. Raises UnknownJob."""
         row = await self._ledger.patiently(lambda: self._documents.find_one({"_id": name}))
         if row is None:
             raise UnknownJob(f"There is no schedule {name!r}; `harvester schedule list` shows those there are.")
         return _read(row)
 
     async def pause(self, name: str) -> None:
-        """Nothing of it is begun. Raises UnknownJob."""
+        """Pauses a schedule: it starts nothing. Raises UnknownJob."""
         await self._change(name, {"$set": {"paused": True}})
 
     async def resume(self, name: str, *, as_before: bool = False) -> datetime:
-        """Ends a pause: when its next time is. Times that passed meanwhile are not made up for. Raises UnknownJob.
+        """Ends a pause, and returns the next time. Times that have passed are not made up for. Raises UnknownJob.
 
-        `as_before`: as though it had gone on, for who takes a pause back: times that passed are looked at.
+        `as_before` undoes the pause: times that have passed are handled as if the schedule had not been paused.
         """
         while (schedule := await self.named(name)).paused:
             next_at = schedule.next_at if as_before else next(times_after(schedule, self._ledger.now()))
@@ -223,7 +225,7 @@ class Schedules:
         return schedule.next_at
 
     async def remove(self, name: str) -> None:
-        """Its jobs stay. Raises UnknownJob."""
+        """Removes a schedule. Its jobs stay. Raises UnknownJob."""
         result = await self._ledger.patiently(lambda: self._documents.delete_one({"_id": name}))
         if not result.deleted_count:
             await self.named(name)
@@ -236,7 +238,7 @@ class Schedules:
     # Of workers -------------------------------------------------------------------------------------------
 
     async def begin_due(self, spider: str | None = None) -> list[Begun]:
-        """Begins what is due, of one spider or of all; what was begun, or given up, by this call."""
+        """Starts all due times, of one spider or of all. Returns the times that this call started or dropped."""
         due: Document = {
             "paused": False,
             "$or": [{"next_at": {"$lte": self._ledger.now()}}, {"queue.0": {"$exists": True}}],
@@ -245,23 +247,25 @@ class Schedules:
             due["spider"] = spider
         await note_look(self._documents.database, self._ledger.patiently, spider or "", self._ledger.now())
         rows = await self._ledger.patiently(lambda: self._documents.find(due, {"_id": 1}, limit=MOST_AT_ONCE).to_list())
-        random.shuffle(rows)  # so that several who look begin with different ones
+        random.shuffle(rows)  # lets several workers begin with different schedules
         begun: list[Begun] = []
         for row in rows:
-            schedule = await self._as_it_is(row["_id"])  # others have dealt with it while those before were begun
+            schedule = await self._as_it_is(
+                row["_id"]
+            )  # others may have handled it while the earlier ones were started
             schedule = schedule and await self._look_at(schedule)
             while schedule and schedule.queue and await self._begin(schedule, begun):
                 schedule = await self._as_it_is(schedule.id)
         return begun
 
     async def next_at(self) -> datetime | None:
-        """The next time of those that are not paused."""
+        """Returns the next time of all schedules that are not paused."""
         order = [("next_at", ASCENDING)]
         row = await self._ledger.patiently(lambda: self._documents.find_one({"paused": False}, sort=order))
         return _read(row).next_at if row else None
 
     async def _look_at(self, schedule: Schedule) -> Schedule | None:
-        """Notes which times are to be begun; the schedule as it is then, whoever did it."""
+        """Queues the times that are due, and returns the schedule as stored then, whichever worker changed it."""
         after = looked_at(schedule, self._ledger.now())
         if after is schedule:
             return schedule
@@ -275,7 +279,7 @@ class Schedules:
         return _read(row) if row else None
 
     async def _begin(self, schedule: Schedule, begun: list[Begun]) -> bool:
-        """Begins the first time of its queue, or gives it up, and notes that. False: it has to wait."""
+        """Starts or drops the first time of the queue, and notes the result. Returns False if the time has to wait."""
         at = schedule.queue[0]
         last = await self._ledger.job(schedule.last_job) if schedule.last_job else None
         running = last if last and last.state in (JobState.OPEN, JobState.PAUSED) else None
@@ -294,7 +298,7 @@ class Schedules:
         return True
 
     async def _job(self, schedule: Schedule, at: datetime, running: Job | None) -> Job:
-        """That of the time, or the one that it joins, with all its items. Raises UsageError."""
+        """Returns the job of a time, or the running job that it joins, with all items. Raises UsageError."""
         spider = cast(BeginsJobs, load_spider(schedule.spider))
         source = await self._ledger.job(schedule.job) if schedule.job else None
         if schedule.job and not source:
@@ -302,7 +306,9 @@ class Schedules:
         with _said_by_spider():
             arguments = check(schedule, source)
         chunks = self._items_of(schedule.job) if schedule.job else _chunks(spider.first_items, arguments)
-        first: list[Found] = await anext(chunks, [])  # before there is a job, which without an item never ends
+        first: list[Found] = await anext(
+            chunks, []
+        )  # read before the job is opened, since a job without items never ends
         if not first:
             raise UsageError("its arguments name nothing to begin with: change them (harvester schedule change -a)")
         key = f"schedule {schedule.id} {at.isoformat()}"
@@ -320,7 +326,7 @@ class Schedules:
         return job
 
     async def _items_of(self, job: str) -> AsyncIterator[list[Found]]:
-        """What a job began with, in chunks. Raises UsageError when there is nothing."""
+        """Yields the first items of a job, in chunks. Raises UsageError for a job without items."""
         last = ""
         while True:
             first = {"job": job, "depth": 0, "_id": {"$gt": last}, "outcome": {"$ne": REMOVED}}
@@ -336,7 +342,7 @@ class Schedules:
         return await self._ledger.items.find(query, sort=[("_id", ASCENDING)], limit=CHUNK).to_list()
 
     async def _take_out(self, schedule: Schedule, at: datetime, said: str, job: str) -> bool:
-        """Notes that the time is dealt with. False: another has done that."""
+        """Removes a handled time from the queue. Returns False if another worker has done that."""
         changes: Document = {"said": said} if said else {"begun_at": at, "last_job": job}
         first = {"_id": schedule.id, "queue.0": at}
         update = {"$set": changes, "$pop": {"queue": -1}}
@@ -351,7 +357,8 @@ class Schedules:
 
 
 def check(schedule: Schedule, source: Job | None) -> Any:
-    """The arguments of its jobs. Raises UsageError when no job can be made of it. `source`: the job that it names."""
+    """Returns the arguments of the schedule's jobs. Raises UsageError if it cannot start a job. `source`: the job that
+    the schedule names."""
     spider = load_spider(schedule.spider)
     if not hasattr(spider, "first_items"):
         raise UsageError(f"{schedule.spider} begins no job: schedules are of spiders that deal with items.")
@@ -363,7 +370,7 @@ def check(schedule: Schedule, source: Job | None) -> Any:
 
 
 async def _chunks(first_items: Callable[[Any], Iterable[Found]], arguments: Any) -> AsyncIterator[list[Found]]:
-    """What a spider names, which may be read from a file. Raises UsageError."""
+    """Yields the items that a spider names, perhaps from a file, in chunks. Raises UsageError."""
     with _said_by_spider():
         rest = iter(first_items(arguments))
         while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):
@@ -372,7 +379,7 @@ async def _chunks(first_items: Callable[[Any], Iterable[Found]], arguments: Any)
 
 @contextmanager
 def _said_by_spider() -> Iterator[None]:
-    """Raises UsageError for whatever a spider raises: one that has a fault is no reason to end the others."""
+    """Turns any exception of a spider into UsageError: a faulty spider must not stop the other schedules."""
     try:
         yield
     except (UsageError, ServiceError, StorageError):
@@ -382,7 +389,7 @@ def _said_by_spider() -> Iterator[None]:
 
 
 def _times(cron: str, every: str, zone: str) -> dict[str, Any]:
-    """Fields of a schedule. Raises UsageError."""
+    """Returns the fields of a schedule's times. Raises UsageError."""
     if bool(cron) + bool(every) != 1:
         raise UsageError("change: give one of --cron and --every.")
     if every and zone != "UTC":
@@ -395,7 +402,8 @@ def _times(cron: str, every: str, zone: str) -> dict[str, Any]:
 
 
 def _as_read(schedule: Schedule) -> Document:
-    """Selects it while its times are those that were read: else one that was dealt with meanwhile would come back."""
+    """Returns a query for the schedule that matches only while its times are unchanged. Else a handled time would come
+    back."""
     read: Document = {name: getattr(schedule, name) for name in ("cron", "every_s", "zone", "catch_up", "next_at")}
     return {"_id": schedule.id, "queue": list(schedule.queue), **read}
 

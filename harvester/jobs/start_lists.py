@@ -1,4 +1,4 @@
-"""Serving a start list: what its entries in Redis ask for is made durable before they leave the list."""
+"""Serves a start list: stores the items of its entries in Redis before the entries leave the list."""
 
 import logging
 import time
@@ -14,16 +14,16 @@ logger = logging.getLogger(__name__)
 
 ENTRIES_AT_ONCE = 1000
 LOOK_S = 0.5
-"""How often the start list is looked at."""
+"""Seconds between two reads of the start list."""
 SHOWN = 200
-"""Characters of a bad entry that are logged."""
+"""Maximum number of characters of a bad entry in the log."""
 
 T = TypeVar("T")
 Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 class Serving(Generic[T]):
-    """Files the entries of one start list: those of a job spider as items, those with the same arguments together."""
+    """Files the entries of one start list as items of jobs. Entries with the same arguments are filed together."""
 
     def __init__(
         self,
@@ -38,18 +38,18 @@ class Serving(Generic[T]):
         self._patiently = patiently
         self._stats = stats
         self._read = read
-        """Arguments as JSON, and what an entry asks for; None when it says nothing. Raises UsageError."""
+        """Returns the arguments as JSON, and the items of an entry; None for an empty entry. Raises UsageError."""
         self._add = add
-        """Makes durable what entries with these arguments ask for."""
+        """Stores the items of entries with these arguments."""
         self._most = most
-        """Entries that are taken together."""
+        """Number of entries that are taken together."""
         self._look_at = 0.0
         self.name = start_list.name
         self.is_busy = True
-        """Whether there were entries when it was looked last, or another worker had some."""
+        """True if the last read found entries, or another worker had some."""
 
     async def file_entries(self) -> None:
-        """Makes durable what entries of the list ask for, unless it was looked a short time ago."""
+        """Stores the items of the list's entries, unless the list was read a moment ago."""
         if time.monotonic() < self._look_at:
             return
         taken = await self._patiently(lambda: self._list.take(self._most))
@@ -73,5 +73,5 @@ class Serving(Generic[T]):
         self.is_busy = bool(taken.entries or taken.elsewhere)
 
     async def leave(self) -> None:
-        """Leaves to others what was taken and not filed."""
+        """Leaves entries that were taken and not filed to other workers."""
         await self._patiently(self._list.leave)

@@ -1,4 +1,4 @@
-"""What comes in the next hours: times of schedules, and looks at items of standing jobs; what, when, and why then."""
+"""Lists the events of the next hours: times of schedules and visits of recurring jobs, each with its reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from harvester.recheck import DayItem, coming_looks
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Something that is to come."""
+    """An event that is to come."""
 
     at: datetime
     what: str
     why: str
     is_due: bool = False
-    """Whether it might begin now: it waits for a worker, or for the budget of a job or a site."""
+    """True if it may start now: it waits for a worker, or for the budget of a job or a site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Coming:
 
     until: datetime
     times: list[Time]
-    """In order."""
+    """The events, in order."""
     more: bool
-    """Whether others come until then."""
+    """True if there are more events in this period."""
 
 
 async def until(ledger: Ledger, schedules: Sequence[Schedule], end: datetime, most: int, *, with_looks: bool) -> Coming:
-    """At most so many times. That each look takes place when it is due, and finds what is usual, is supposed."""
+    """Returns at most `most` events. It assumes that each visit is on time and finds the usual number of records."""
     times = _of_schedules(schedules, ledger.now(), end, most + 1)
     if with_looks:
         standing = {"state": JobState.OPEN, "recheck": {"$gt": ""}}
@@ -61,7 +61,7 @@ def _of_schedules(schedules: Sequence[Schedule], now: datetime, end: datetime, m
 
 
 async def _of_job(ledger: Ledger, job: Job, end: datetime, most: int) -> list[Time]:
-    """Of the items that are looked at first: no other can be among so many looks."""
+    """Returns visits to the items that are due first: no other item can be among the first `most` visits."""
     policy, now = job.policy, ledger.now()
     items = {item.id: item for item in await ledger.looks.coming(job, most)}
     never = {item.id: item.why or "not looked at yet" for item in items.values() if not item.looks}

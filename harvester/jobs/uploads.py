@@ -1,4 +1,4 @@
-"""Reads files that somebody elsewhere has sent, in a process that has bounds and ends when nobody waits for it."""
+"""Reads uploaded files in a process that has limits, and that ends when nobody waits for it."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -13,14 +13,15 @@ from harvester.items import Found
 from harvester.jobs.inputs import SAMPLE_BYTES, BadLine, Input, InputLines, Source, size_of
 
 SMALL_BYTES = 16 * 1024
-"""Of an upload that is read here. What is larger may cost much, as a file of open quotation marks."""
+"""Maximum bytes of an upload that is read in this process. A larger one may be slow, like a file of open quotation
+marks."""
 TOGETHER = 200
-"""Lines that come from the process together."""
+"""Number of lines that the process sends together."""
 CPU_S, CPU_S_PER_MB = 20.0, 2.0
-"""Seconds of computing that a file may take. A usual one takes a tenth."""
+"""Seconds of CPU time that a file may take. A usual one takes a tenth."""
 MEMORY_MB = 128
 RESULT_MB_PER_MB = 20
-"""What comes of a file is that much larger, at most: most of it are short lines."""
+"""Maximum size of the result relative to the file: most of it are short lines."""
 
 
 @asynccontextmanager
@@ -54,7 +55,7 @@ def _read(process: BoundedProcess, file: int | bytes, given: Input, kind: str, s
 
 
 def read_lines(file: int | bytes, given: Input, kind: str) -> Iterator[list[Found | BadLine]]:
-    """Yields the lines of a file that is open in this process, or of its content, some at a time."""
+    """Yields the lines of a file that is open in this process, or of its content, in lists."""
     source = _source(file) if isinstance(file, bytes) else BufferedReader(FileIO(file), SAMPLE_BYTES)
     lines = iter(InputLines(source, given.path, kind, given.form, given.key))
     while together := list(islice(lines, TOGETHER)):
@@ -66,6 +67,7 @@ def _source(body: bytes) -> Source:
 
 
 def _small(file: Source) -> bytes | None:
-    """The content of what is no file, or a small one, or cannot be given to another process; else None."""
+    """Returns the content of a source that is small, not a file, or on Windows, where a process cannot inherit it.
+    Else None."""
     size = size_of(file)
     return file.read() if size <= SMALL_BYTES or os.name == "nt" else None
