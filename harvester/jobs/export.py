@@ -1,7 +1,8 @@
-"""Writes what a job has brought: its records, a file or table for each collection, and the manifest of its items.
+"""Exports a job: its records, a file or table for each collection, and the manifest of its items.
 
-A file is written beside its place and moved there when it is whole and on the disk; when one cannot be written, none is
-moved. So there is never half a file, and the job may go on meanwhile. Tables: stores/postgres.py.
+A file is written under a temporary name and moved to its place when it is complete and on the disk. If one file
+cannot be written, no file is moved. So a file is never incomplete, and the job may go on meanwhile. Tables:
+stores/postgres.py.
 """
 
 import asyncio
@@ -39,20 +40,20 @@ if TYPE_CHECKING:
     from harvester.stores.postgres import Postgres
 
 MANIFEST = "manifest"
-"""Name of the file of items; in PostgreSQL they are the table ITEMS."""
+"""Name of the file with the items. In PostgreSQL they are the table ITEMS."""
 _REMEDY = "Make room and let it be written, or name another folder with --out."
 
 
 class FileExport(NamedTuple):
-    """Which files are wanted of a job."""
+    """The files that a user wants of a job."""
 
     folder: Path | None = None
-    """None: one of the job's own in the data folder."""
+    """The folder. None: the job's own folder in the data folder."""
     form: Format = Format.JSONL
     zstd: bool = False
-    """Whether CSV or JSON lines are compressed."""
+    """True to compress CSV or JSON lines."""
     only: Sequence[str] = ()
-    """Names of collections, and MANIFEST. None: all that have records, and the manifest."""
+    """Names of collections, and MANIFEST. Empty: all collections with records, and the manifest."""
     csv_options: CsvOptions = PLAIN_CSV
 
 
@@ -71,38 +72,38 @@ class Stored(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What one file, or one table, is made of."""
+    """The content of one file or one table."""
 
     name: str
     kind: type[Record] | None
-    """None: the manifest."""
+    """The record class. None: the manifest."""
     columns: Sequence[Column]
     rows: AsyncIterator[list[Document]]
-    """In chunks."""
+    """The rows, in chunks."""
     is_wanted: bool
-    """Also when there are no rows."""
+    """True to write the file even without rows."""
 
 
 class RowSource(Protocol):
-    """Where the rows of a job are read."""
+    """A source of the rows of a job."""
 
     async def collections(self) -> list[str]:
-        """Names of those that may have records of it."""
+        """Returns the names of the collections that may have records of the job."""
         ...
 
     async def fields_seen(self, collection: str) -> list[Document]:
-        """What `columns_seen` needs of its records there."""
+        """Returns the job's field names in a collection, for `columns_seen`."""
         ...
 
     def records(self, collection: str) -> AsyncIterable[Document]: ...
 
     def manifest(self) -> AsyncIterable[Document]:
-        """A row for each item, in the order of their ids."""
+        """Yields a row for each item, in the order of their ids."""
         ...
 
 
 class StoredRows:
-    """Those in MongoDB."""
+    """Reads the rows of a job from MongoDB."""
 
     def __init__(self, database: AsyncDatabase[Document], job: str) -> None:
         self._database = database
@@ -116,13 +117,13 @@ class StoredRows:
         return sorted(known.intersection(names))
 
     async def with_records(self) -> list[str]:
-        """Those of these that have some."""
+        """Returns the names of the collections with records of the job."""
         names = await self.collections()
         found = await asyncio.gather(*map(self._has_some, names))
         return [name for name, has_some in zip(names, found, strict=True) if has_some]
 
     async def are_in(self, collection: str) -> bool:
-        """Whether this is one of those: no other is looked through."""
+        """Returns True if the collection is known and has records of the job. An unknown collection is not searched."""
         return collection in await self.collections() and await self._has_some(collection)
 
     async def _has_some(self, collection: str) -> bool:
@@ -147,14 +148,14 @@ class Exporter:
     """Exports one job."""
 
     def __init__(self, rows: RowSource, only: Sequence[str] = ()) -> None:
-        """The collections (and MANIFEST) named in `only`, or the manifest and every collection with records."""
+        """`only`: names of collections, and MANIFEST. Empty: the manifest and every collection with records."""
         self._rows = rows
         self._only = only
 
     async def to_files(
         self, folder: Path, form: Format, *, zstd: bool, csv_options: CsvOptions = PLAIN_CSV
     ) -> list[Exported]:
-        """Raises UsageError for a name that is none, StorageError when a file cannot be written."""
+        """Writes the files. Raises UsageError for an unknown name, StorageError when a file cannot be written."""
         if zstd and form is Format.PARQUET:
             raise UsageError("--zstd: Parquet files are compressed with zstd already.")
         if form is Format.PARQUET:
@@ -181,7 +182,7 @@ class Exporter:
         return [Exported(file.path, file.table.rows) for file in files]
 
     async def stream(self, form: Format, csv_options: CsvOptions = PLAIN_CSV) -> AsyncIterator[bytes]:
-        """The same as bytes of one file: to be asked for one name. Raises UsageError before the first of them."""
+        """Yields one file as bytes; `only` must have one name. Raises UsageError before the first bytes."""
         if form is Format.PARQUET:
             raise UsageError("Parquet has its index at the end, and cannot be sent before it is whole.")
         async for part in self._parts():
@@ -196,7 +197,8 @@ class Exporter:
             yield buffer.getvalue()
 
     async def to_postgres(self, postgres: "Postgres") -> list[Stored]:
-        """Of rows that were read as its CODEC has it. Raises UsageError, ServiceError and StorageError."""
+        """Writes the tables. The rows must be read with the module's CODEC. Raises UsageError, ServiceError and
+        StorageError."""
         from harvester.stores.postgres import PostgresTable, Version, version_of
 
         stored = []
@@ -270,4 +272,5 @@ MANIFEST_COLUMNS = [Column(name, kind) for name, kind in _OF_ITEM.items()] + [
     Column("records", object),
     Column("files", object),
 ]
-"""Of an item: `records` is collection -> `_id` of each, `files` are below the images location."""
+"""The columns of the manifest. `records` is collection -> list of `_id`; `files` are paths below the images location.
+"""

@@ -11,7 +11,7 @@ from harvester.jobs.documents import Document, Item, ItemState, Job, JobState, r
 from harvester.jobs.service import JobService
 
 MOST_JOBS = 1000
-"""Maximum number of recurring jobs that are searched, the latest."""
+"""Maximum number of unfinished jobs that are searched for recurring ones, the latest first."""
 MOST_RESTARTED = 100_000
 """Maximum number of items that are restarted together."""
 

@@ -90,7 +90,7 @@ class Schedule(Struct, OnTheWire, frozen=True, kw_only=True):
     begun_at: datetime | None = None
     """The time that started last."""
     last_job: str = ""
-    """The job of that time."""
+    """The job that this time started."""
     said: str = ""
     """The last time that did not start, with the reason."""
 

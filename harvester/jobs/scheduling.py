@@ -89,7 +89,7 @@ class NewSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChange:
-    """What is to be another of a schedule. None: it stays as it is."""
+    """The changes to a schedule. None leaves a value unchanged."""
 
     arguments: dict[str, str] | None = None
     """All arguments. Not allowed for a schedule that names a job."""
@@ -238,7 +238,7 @@ class Schedules:
     # Of workers -------------------------------------------------------------------------------------------
 
     async def begin_due(self, spider: str | None = None) -> list[Begun]:
-        """Starts all due times, of one spider or of all. Returns the times that this call started or dropped."""
+        """Starts all due times of one spider, or of all. Returns the times that this call started or gave up."""
         due: Document = {
             "paused": False,
             "$or": [{"next_at": {"$lte": self._ledger.now()}}, {"queue.0": {"$exists": True}}],
@@ -250,9 +250,7 @@ class Schedules:
         random.shuffle(rows)  # lets several workers begin with different schedules
         begun: list[Begun] = []
         for row in rows:
-            schedule = await self._as_it_is(
-                row["_id"]
-            )  # others may have handled it while the earlier ones were started
+            schedule = await self._as_it_is(row["_id"])  # others may have handled it meanwhile
             schedule = schedule and await self._look_at(schedule)
             while schedule and schedule.queue and await self._begin(schedule, begun):
                 schedule = await self._as_it_is(schedule.id)
@@ -279,7 +277,7 @@ class Schedules:
         return _read(row) if row else None
 
     async def _begin(self, schedule: Schedule, begun: list[Begun]) -> bool:
-        """Starts or drops the first time of the queue, and notes the result. Returns False if the time has to wait."""
+        """Starts or gives up the first time of the queue, and notes the result. Returns False if the time has to wait."""
         at = schedule.queue[0]
         last = await self._ledger.job(schedule.last_job) if schedule.last_job else None
         running = last if last and last.state in (JobState.OPEN, JobState.PAUSED) else None
@@ -306,9 +304,7 @@ class Schedules:
         with _said_by_spider():
             arguments = check(schedule, source)
         chunks = self._items_of(schedule.job) if schedule.job else _chunks(spider.first_items, arguments)
-        first: list[Found] = await anext(
-            chunks, []
-        )  # read before the job is opened, since a job without items never ends
+        first: list[Found] = await anext(chunks, [])  # read before the job is opened: an empty one never ends
         if not first:
             raise UsageError("its arguments name nothing to begin with: change them (harvester schedule change -a)")
         key = f"schedule {schedule.id} {at.isoformat()}"

@@ -1,7 +1,7 @@
-"""What people do with jobs, from the command line or through an API. Typed values in and out.
+"""The actions of users on jobs, for the command line and the API. Typed values in and out.
 
-Raises UnknownJob for a job or item that is none, JobConflict for what a job's state does not allow, UsageError for
-other things that cannot be used, ServiceError when MongoDB cannot be had.
+Raises UnknownJob for an unknown job or item, JobConflict for an action that the job's state does not allow,
+UsageError for other invalid values, and ServiceError when MongoDB is unavailable.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ FOREVER = datetime.max.replace(tzinfo=UTC, microsecond=999_000)
 logger = logging.getLogger(__name__)
 
 FRESH_S = 60.0
-"""Counts of a large job that are older are made anew."""
+"""Maximum age in seconds of a large job's counts. Older counts are renewed."""
 ALONE_SHARE = 10
-"""So many times as long as it took to look which sites of a job are left alone, that is not looked up again."""
+"""Factor: the sites of a job with an open breaker are cached this many times as long as the lookup took."""
 RATE_S = 300.0
-"""The pace of a job is that of so long a while."""
+"""Seconds that the pace of a job is measured over."""
 LEAST_S = 10.0
-"""Over a shorter time the pace says nothing."""
+"""Minimum number of seconds between two counts. A shorter time gives no useful pace."""
 MOST_COMING = 5
-"""Items of a standing job of which it is said when they are looked at next."""
+"""Maximum number of items in the report of a recurring job that are visited next."""
 LOOK_S = 1.0
-"""Between two looks at a job whose end is waited for."""
+"""Seconds between two checks for the end of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class SiteLeftAlone:
 
     site: str
     tier: str
-    """Of proxies; empty: the whole site."""
+    """The proxy tier of the breaker. Empty: the whole site."""
     breaker: BreakerStatus
     items: int
-    """Of the job, that are to be fetched from there and have not ended."""
+    """Number of the job's unfinished items on the site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +85,30 @@ class JobReport:
     job: Job
     items: int
     states: dict[str, int]
-    """Items by state; likewise below."""
+    """State -> number of items."""
     kinds: dict[str, dict[str, int]]
-    """Kind -> its items by state."""
+    """Kind -> state -> number of items."""
     stages: dict[str, int]
-    """Of items that have reached one."""
+    """Stage -> number of items. Items without a stage are left out."""
     outcomes: dict[str, int]
-    """Of items that have had one."""
+    """Outcome -> number of items. Items without an outcome are left out."""
     rate: float | None
-    """Items that ended a second, over the last minutes. None: not known."""
+    """Items that ended per second, over the last minutes. None: not known."""
     left_s: float | None
-    """Until all have ended, at this rate. None: not known."""
+    """Seconds until all items have ended, at this rate. None: not known."""
     deferred: Deferred | None
-    """Those that wait for a time."""
+    """The items that wait for a time."""
     next_look: datetime | None
-    """When an item of a standing job may be looked at next. None: no look is due, or it is no standing job."""
+    """Time of the next visit in a recurring job. None: no visit is due, or the job is not recurring."""
     next_items: list[Item]
-    """Those of a standing job that are looked at next, the first ones."""
+    """The first items that a recurring job visits next."""
     left_alone: list[SiteLeftAlone]
     left_alone_unknown: str
-    """Why nobody knows; empty when it is known."""
+    """The reason why the sites with an open breaker are unknown. Empty: they are known."""
 
 
 class JobPlace(NamedTuple):
-    """Where a page of jobs ends."""
+    """The end of a page of jobs."""
 
     created_at: datetime
     id: str
@@ -117,7 +117,7 @@ class JobPlace(NamedTuple):
 @asynccontextmanager
 async def job_service(config: Config) -> AsyncIterator["JobService"]:
     """Connects to MongoDB, and starts the private one when none is configured."""
-    spider_loader()  # with the spiders it imports the records of the project
+    spider_loader()  # importing the spiders also imports the project's record classes
     database = await asyncio.to_thread(mongodb.connect, config)
     try:
         ledger = Ledger(database, _at_once)
@@ -136,7 +136,7 @@ async def job_service(config: Config) -> AsyncIterator["JobService"]:
 
 
 class JobService:
-    """All that can be asked of jobs and done to them. harvester.client has the same calls, for another machine."""
+    """All queries and actions on jobs. harvester.client has the same methods, for another machine."""
 
     def __init__(self, config: Config, database: AsyncDatabase[Document], ledger: Ledger) -> None:
         self.config = config
@@ -146,19 +146,20 @@ class JobService:
         self._results = ItemResults(database)
         self._list = ItemList(ledger, self._results)
         self._counting: dict[str, asyncio.Task[None]] = {}
-        """By job."""
+        """Job -> its running count."""
         self._alone: dict[str, tuple[float, list[SiteLeftAlone]]] = {}
-        """Job -> its sites that are left alone, and until when on the monotonic clock that is not looked up again."""
+        """Job -> time on the monotonic clock until the list is valid, and its sites with a breaker that is not closed.
+        """
 
     async def close(self) -> None:
-        """Ends what is counted meanwhile."""
+        """Stops the counts that are still running."""
         for task in [*self._counting.values()]:
             await stop(task)
 
     # Looking ----------------------------------------------------------------------------------------------
 
     async def job(self, job: str) -> Job:
-        """As it is now. Raises UnknownJob."""
+        """Returns the job. Raises UnknownJob."""
         found = await self.ledger.job(job)
         if found is None:
             raise UnknownJob(f"There is no job {job!r}; `harvester jobs list` shows those there are.")
@@ -167,7 +168,7 @@ class JobService:
     async def jobs(
         self, spider: str = "", states: Iterable[JobState] = (), most: int = 100, after: JobPlace | None = None
     ) -> list[Job]:
-        """The latest first, with the counts that were made last; those behind `after`."""
+        """Returns jobs after `after`, the latest first, with their last counts."""
         query: Document = {"spider": spider} if spider else {}
         if after:
             at = {"created_at": after.created_at}
@@ -178,10 +179,10 @@ class JobService:
         return [read_job(row) for row in rows]
 
     async def report(self, job: str, *, wait: bool = True) -> JobReport:
-        """How far it is, and why it is no farther.
+        """Returns the progress of the job, and the reasons why it is not further.
 
-        `wait`: until its items are counted, if that was long ago. If not, those of a large job are counted meanwhile,
-        and what was counted before is told.
+        `wait` waits for a new count if the last one is old. With wait=False a large job is counted in a task, and
+        the report has the old counts.
         """
         known = await self.job(job)
         if not _is_fresh(known):
@@ -222,7 +223,7 @@ class JobService:
             del self._counting[job.id]
 
     async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:
-        """In the order of their ids, with what came of them. Raises UsageError for a state or site that is none."""
+        """Returns items in the order of their ids, with their results. Raises UsageError for an unknown state or site."""
         found: list[ItemReport] = []
         after: str | None = ""
         while after is not None and len(found) < most:
@@ -236,9 +237,10 @@ class JobService:
     async def items_page(
         self, job: str, which: ItemFilter, most: int, after: str = "", *, with_results: bool = True
     ) -> ItemPage:
-        """Those behind the item `after`: a part of them where many must be looked at. Raises UsageError likewise.
+        """Returns a page of items after `after`; a shorter one where many items must be searched.
 
-        That a site is none is said only of a job that one page sees as a whole.
+        Raises UsageError for an unknown state. An unknown site raises it only if the first page covers the whole
+        job.
         """
         await self.job(job)
         page = await self._list.page(job, which, most, after, with_results=with_results)
@@ -247,14 +249,14 @@ class JobService:
         return page
 
     async def item(self, job: str, name: str) -> ItemReport:
-        """One, by its id or its key; of several with the key, the first kind's. Raises UnknownJob."""
+        """Returns an item by id or key. A key of several kinds gives the item of the first kind. Raises UnknownJob."""
         await self.job(job)
         item = (await items_named(self.ledger, job, [name]))[0]
         (results,) = await self._results.of([item.id], MOST_RECORDS)
         return ItemReport(item, results)
 
     async def retriable(self, job: str, which: ItemFilter, items: Sequence[str] = (), until: datetime = FOREVER) -> int:
-        """How many items `retry_those` would have tried again. Raises JobConflict for a cancelled job."""
+        """Returns the number of items that `retry_those` would retry. Raises JobConflict for a cancelled job."""
         if (await self.job(job)).state is JobState.CANCELLED:
             raise JobConflict(f"{job} is cancelled: its items are not tried again. Submit them anew.")
         queries = retriable(job, await self._retried(job, which, items, until))
@@ -273,7 +275,7 @@ class JobService:
             raise UsageError(f"--site: {job} has no items of the site {site!r}; {known}.")
 
     async def _deferred(self, job: Job) -> Deferred | None:
-        """Told from its counts: there may be very many, and each look at all of them would take as long."""
+        """Returns the waiting items, from the counts: there may be millions, and a query for all would be slow."""
         outcomes: Counter[str] = Counter()
         for row in job.counts:
             outcomes[row.outcome] += row.later
@@ -281,7 +283,7 @@ class JobService:
         return Deferred(outcomes.total(), until, dict(+outcomes)) if until else None
 
     async def _left_alone(self, job: Job) -> tuple[list[SiteLeftAlone], str]:
-        """Its sites whose breakers are not closed, or why nobody knows."""
+        """Returns the job's sites with a breaker that is not closed, or the reason why they are unknown."""
         if job.state not in (JobState.OPEN, JobState.PAUSED):
             return [], ""
         known = self._alone.get(job.id)
@@ -313,37 +315,37 @@ class JobService:
     # Giving and taking ------------------------------------------------------------------------------------
 
     async def submit_upload(self, wanted: Submission, upload: Source, given: Input) -> Submitted:
-        """The same, of a file that came from elsewhere and is open: the path of the input is what people are told."""
+        """Submits a file from another machine. The path in `given` is only shown to users."""
         submitter = Submitter(self.config, self.ledger, wanted._replace(foreign=True))
         return await self._submit_upload(submitter, upload, given)
 
     async def add_upload(
         self, job: str, upload: Source, given: Input, kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items of a file that came from elsewhere, and is open, to a job: see `add`."""
+        """Adds items from a file of another machine to a job: see `add`."""
         submitter = await self._adder(job, kind, often, foreign=True)
         return await self._submit_upload(submitter, upload, given)
 
     async def submit_packed(self, wanted: Submission, part: Source) -> Submitted:
-        """The same, of items that somebody elsewhere has read, a part of a larger input."""
+        """Submits items that another machine has read: one part of a larger input."""
         submitter = Submitter(self.config, self.ledger, wanted._replace(foreign=True), is_part=True)
         return await submitter.submit(unpacked(part, submitter.kind))
 
     async def add_packed(self, job: str, part: Source, kind: str = "", often: float | None = None) -> Submitted:
-        """Adds such items to a job: see `add`."""
+        """Adds items that another machine has read to a job: see `add`."""
         submitter = await self._adder(job, kind, often, foreign=True, is_part=True)
         return await submitter.submit(unpacked(part, submitter.kind))
 
     async def submit(self, wanted: Submission, given: Input) -> Submitted:
-        """Makes a job of the lines of an input: see `Submitter`."""
+        """Submits the lines of an input as a job: see `Submitter`."""
         return await self._submit(Submitter(self.config, self.ledger, wanted), given)
 
     async def add(
         self, job: str, given: Input | Sequence[str], kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items to a job: those of an input, or those with these keys. One that was removed is there again.
+        """Adds items to a job: those of an input, or those with the given keys. A removed item comes back.
 
-        `often`: how many times as often as the policy of a standing job says they are looked at.
+        `often`: factor on the visit frequency of a recurring job's policy.
         """
         submitter = await self._adder(job, kind, often)
         if isinstance(given, Input):
@@ -368,14 +370,14 @@ class JobService:
             return await submitter.submit(lines, ahead=True)
 
     async def export(self, job: str, wanted: FileExport) -> list[Exported]:
-        """Writes files of its records and its manifest. Raises StorageError when one cannot be written."""
+        """Writes the job's records and manifest into files. Raises StorageError when one cannot be written."""
         known = await self.job(job)
         folder = wanted.folder or self.config.data_dir / "exports" / known.id
         exporter = Exporter(StoredRows(self.database, known.id), wanted.only)
         return await exporter.to_files(folder, wanted.form, zstd=wanted.zstd, csv_options=wanted.csv_options)
 
     async def export_to(self, job: str, postgres: "Postgres", only: Sequence[str] = ()) -> list[Stored]:
-        """Writes the same into tables. Raises ServiceError and StorageError of PostgreSQL."""
+        """Writes the job's records and manifest into tables. Raises ServiceError and StorageError."""
         from harvester.stores.postgres import CODEC
 
         known = await self.job(job)
@@ -384,7 +386,7 @@ class JobService:
     # Doing ------------------------------------------------------------------------------------------------
 
     async def remove(self, job: str, items: Sequence[str]) -> int:
-        """Takes items out of a job, by id or key; how many. Their records stay."""
+        """Removes items from a job, by id or key, and returns their number. Their records stay."""
         return await changes.remove(self.ledger, await self.job(job), items)
 
     async def change(
@@ -396,21 +398,21 @@ class JobService:
         *,
         foreign: bool = False,
     ) -> int:
-        """Changes what items ask for, by id or key, or how often they are looked at; how many: see `changes.change`."""
+        """Changes the input or visit frequency of items, by id or key, and returns their number: see `changes.change`."""
         return await changes.change(self.ledger, await self.job(job), items, inputs, often, foreign=foreign)
 
     async def pause(self, job: str, reason: str = "") -> None:
-        """No more items are fed. Those that are active come to their end. One that is paused stays so."""
+        """Stops feeding the job's items. Active items end first. A paused job stays paused."""
         if not await self._control.pause(job, reason):
             await self._expect(job, JobState.PAUSED, "paused")
 
     async def resume(self, job: str) -> None:
-        """Ends a pause. One that is open stays so."""
+        """Ends a pause. An open job stays open."""
         if not await self._control.resume(job):
             await self._expect(job, JobState.OPEN, "resumed")
 
     async def cancel(self, job: str) -> int:
-        """Skips what waits, for good; how many items. Those that are active come to their end."""
+        """Skips the waiting items for good, and returns their number. Active items end first."""
         skipped = await self._control.cancel(job)
         if skipped is None:
             await self._expect(job, JobState.CANCELLED, "cancelled")
@@ -418,9 +420,10 @@ class JobService:
         return skipped or 0
 
     async def retry(self, job: str, items: Sequence[str] = (), outcome: str = "") -> int:
-        """Has items tried again, now: those named by id or key, those with the outcome, or all that failed; how many.
+        """Retries items now, and returns their number.
 
-        Items that wait already, or are active, are not among them.
+        The items are those with these ids or keys, those with the outcome, or all failed ones. Items that are
+        active or already due are left out.
         """
         await self.job(job)
         ids = [item.id for item in await items_named(self.ledger, job, items)] if items else None
@@ -433,10 +436,10 @@ class JobService:
     async def retry_those(
         self, job: str, which: ItemFilter, items: Sequence[str], until: datetime, moved: Moved | None = None
     ) -> int:
-        """The same for items that a filter finds, or those named; how many. Without state and outcome: that failed.
+        """Retries the named items, or those that a filter matches, and returns their number.
 
-        None that has changed after `until`: so whoever goes on with it later tries no item again that is not meant.
-        `moved` is told how many more, each time some are.
+        Without state and outcome the filter matches failed items. Items that changed after `until` are left out, so
+        a repeated call retries no other items. `moved` receives the number of each chunk.
         """
         number = await self._control.retry_those(job, [await self._retried(job, which, items, until)], moved)
         if number is None:
@@ -445,24 +448,25 @@ class JobService:
         return number
 
     async def begin_cancelling(self, job: str) -> int:
-        """Cancels a job but for its items, of which nothing is begun any more; how many wait to be skipped."""
+        """Marks a job as cancelled: no item is started any more. Returns the number of items to skip."""
         if not await self._control.begin_cancelling(job):
             await self._expect(job, JobState.CANCELLED, "cancelled")
         return await self.ledger.items.count_documents({"job": job, "state": ItemState.WAITING})
 
     async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
-        """What is left to do then, and may be done again: skips what waits; how many items."""
+        """Skips the waiting items of a cancelled job, and returns their number. It may be repeated."""
         skipped = await self._control.skip_cancelled(job, moved)
         await self.ledger.counting.count(job)
         return skipped
 
     async def set_priority(self, job: str, priority: int) -> None:
-        """Its items are fed before those of jobs with a smaller one."""
+        """Sets the priority. Jobs with a larger one get a larger share of the window."""
         await self.job(job)
         await self._control.set_priority(job, priority)
 
     async def wait(self, job: str, timeout_s: float | None = None) -> Job:
-        """The job when it is finished or cancelled, or when the time is over. Raises UsageError if that never comes."""
+        """Waits until the job is finished or cancelled, or the time is over, and returns it. Raises UsageError if it
+        never ends."""
         known = await self.job(job)
         check_waitable(known, timeout_s)
         until = None if timeout_s is None else time.monotonic() + timeout_s
@@ -484,13 +488,13 @@ class JobService:
 
 
 def check_waitable(job: Job, timeout_s: float | None) -> None:
-    """Raises UsageError for a job whose end never comes, unless there is a time to wait for."""
+    """Raises UsageError for a job that never ends, unless there is a timeout."""
     if job.standing and timeout_s is None:
         raise UsageError(f"{job.id} never finishes, since it is a standing job: give a time to wait for.")
 
 
 def pace_of(job: Job) -> float | None:
-    """Items that ended a second over the last minutes; None when it was not counted often enough."""
+    """Returns the items that ended per second over the last minutes. None with too few counts."""
     since = now() - timedelta(seconds=RATE_S)
     recent = [pace for pace in job.pace if pace.at >= since]
     if len(recent) < 2:
@@ -501,7 +505,7 @@ def pace_of(job: Job) -> float | None:
 
 
 def by_state(job: Job) -> dict[str, int]:
-    """Its items, as they were counted last."""
+    """Returns state -> number of items at the last count."""
     return _sums(job.counts, lambda row: row.state)
 
 
@@ -514,12 +518,12 @@ def _sums(counts: Iterable[Counted], name: Callable[[Counted], str]) -> dict[str
 
 
 def _is_fresh(job: Job) -> bool:
-    """Whether its counts do for whoever looks: final, or those of a large job that goes on, and not long overdue."""
+    """Returns True if the counts need no renewal: final ones, or recent ones of a large unfinished job."""
     if job.state is JobState.FINISHED:
         return job.is_counted
     return job.is_large and not is_due(job, now() - timedelta(seconds=FRESH_S))
 
 
 async def _at_once(operation: Callable[[], Awaitable[Any]]) -> Any:
-    """A command does not wait for a server that is away."""
+    """Runs the operation without retries: a command does not wait for a server that is unavailable."""
     return await operation()

@@ -1,7 +1,7 @@
-"""Gives a job its items, from a stream of any length: a thousand at a time are read and stored.
+"""Adds items to a job from a stream of any length, a thousand at a time.
 
-One that was killed may be submitted once more: with the same idempotency key it is the same job, and an item that
-is there already stays as it is.
+A submission that was killed may be repeated: with the same idempotency key it goes to the same job, and existing
+items stay unchanged.
 """
 
 import asyncio
@@ -30,32 +30,33 @@ from harvester.project import load_spider
 from harvester.stores.private_files import make_closed
 
 CHUNK = 1000
-"""Items that are added together."""
+"""Number of items that are added together."""
 MOST_KEY = 200
-"""Characters of an idempotency key."""
+"""Maximum number of characters of an idempotency key."""
 MAX_BAD_LINES = 100_000
-"""Of an input. One that has more is of another form than was said."""
+"""Maximum number of bad lines of an input. An input with more has another format than the user says."""
 MOST_SHOWN = 20
-"""Bad lines that an answer holds. All are in a file."""
+"""Maximum number of bad lines in an answer. The file has all of them."""
 SHOWN = 1000
-"""Characters of each that an answer holds: a line may have a megabyte, and what is kept of an answer has 16 at most."""
+"""Maximum number of characters of a bad line in an answer. A line may have a megabyte, and a stored answer has at most
+16 MB."""
 
 
 class Submission(NamedTuple):
-    """What somebody asks for."""
+    """A request to add items to a job."""
 
     spider: str
     arguments: dict[str, str]
-    """As typed."""
+    """The arguments as typed."""
     kind: str = ""
-    """Of the items; empty: the first of the spider's ITEM_KINDS."""
+    """The kind of the items. Empty: the first of the spider's ITEM_KINDS."""
     priority: int = 0
     max_items: int | None = None
-    """The most items of the kind that are ever fed."""
+    """Maximum number of items of the kind that are ever fed."""
     name: str = ""
     idempotency_key: str | None = None
     foreign: bool = False
-    """Whether somebody gave it who may be on another machine: it may name no file and no variable of this one."""
+    """True if it may come from another machine. Then it may name no file and no variable of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +64,22 @@ class Submitted:
     """What became of a submission."""
 
     job: str | None
-    """None: there was no line that could be used, and no job was made."""
+    """Id of the job. None: the input had no usable line, so no job was made."""
     begun: bool
-    """Whether the job was there before."""
+    """True if the job already existed."""
     accepted: int
-    """New items."""
+    """Number of new items."""
     known: int
-    """Items that were in the job before, or came twice."""
+    """Number of items that the job already had, or that came twice."""
     bad: int
     bad_lines: list[BadLine]
-    """The beginnings of the first of them."""
+    """The first bad lines, cut."""
     bad_file: Path | None
-    """All of them, one JSON object a line."""
+    """The file with all bad lines, one JSON object a line."""
 
 
 class TakesItems(OpensJobs, Protocol):
-    """What a submission needs of the class of a spider: see JobSpider."""
+    """The part of a spider's class that a submission needs: see JobSpider."""
 
     ITEM_KINDS: tuple[str, ...]
 
@@ -88,7 +89,7 @@ class TakesItems(OpensJobs, Protocol):
 
 
 class Submitter:
-    """One submission. What can be known to be wrong before the first item is refused by the constructor: UsageError."""
+    """One submission. The constructor raises UsageError for errors that are known before the first item."""
 
     def __init__(
         self,
@@ -100,10 +101,10 @@ class Submitter:
         *,
         is_part: bool = False,
     ) -> None:
-        """`into`: the job that gets the items, in place of one of their own. `often`: how often they are looked at.
+        """`into`: an existing job that gets the items. `often`: factor on the visit frequency of the items.
 
-        `is_part`: more are sent to the same job by whoever sends these. They are told of all bad lines, which no file
-        keeps here, and count by themselves what came before an error.
+        `is_part`: the sender sends more parts to the same job. The sender gets all bad lines, without a file here,
+        and reports the progress before an error itself.
         """
         self._ledger = ledger
         self._into = into
@@ -123,7 +124,7 @@ class Submitter:
             raise UsageError(f"{wanted.spider} takes no items of the kind {wanted.kind!r}, but {', '.join(kinds)}.")
         check_key(wanted.idempotency_key)
         self.kind = wanted.kind or kinds[0]
-        """Of its items."""
+        """The kind of the items."""
         self._is_part = is_part
         self._bad = BadLines(None if is_part else bad_file(config, wanted.spider))
         self._job: Job | None = None
@@ -131,12 +132,12 @@ class Submitter:
         self._accepted = self._known = 0
 
     async def submit(self, lines: Iterable[Found | BadLine], *, ahead: bool = False) -> Submitted:
-        """Reads all of them. The job is made with the first that can be used.
+        """Reads all lines. The first usable one opens the job.
 
-        `ahead`: the next thousand are read while the last are stored. Not of a pipe or a terminal: an error would be
-        told only when more lines have come.
-        Raises JobConflict when the idempotency key belongs to something else, or the job is cancelled; StorageError
-        when bad lines cannot be written; and what reading raises. What was read before is then in the job, as is said.
+        `ahead` reads the next thousand while the last are stored. Not for a pipe or a terminal: an error would be
+        shown only after more lines have come. Raises JobConflict when the idempotency key belongs to another
+        submission, or the job is cancelled; StorageError when bad lines cannot be written; and the errors of
+        reading. Items that were read before the error are in the job, and the message says so.
         """
         with self._bad:
             try:
@@ -150,10 +151,10 @@ class Submitter:
         return Submitted(job, self._begun, self._accepted, self._known, bad.number, bad.first, bad.path)
 
     async def _add_all(self, items: Iterator[Found], ahead: bool) -> None:
-        """A thousand at a time; `ahead` as `submit` has it."""
+        """Adds the items, a thousand at a time. `ahead`: see `submit`."""
         adding: asyncio.Task[None] | None = None
         try:
-            while chunk := await asyncio.to_thread(list, islice(items, CHUNK)):  # it may be a terminal that is read
+            while chunk := await asyncio.to_thread(list, islice(items, CHUNK)):  # reading may block on a terminal
                 if adding:
                     await adding
                 adding = asyncio.create_task(self._add(chunk))
@@ -171,7 +172,7 @@ class Submitter:
         if self._job is None:
             self._job = await self._open()
         added = await self._ledger.add(self._job.id, items, self._spider.site_of)
-        if self._into:  # those that were removed are there again
+        if self._into:  # removed items come back
             ids = {item_id(self._job.id, each.kind, each.key) for each in items}
             await self._ledger.apply([(each, Changed(often=self._often)) for each in ids])
             await self._ledger.note_added([self._job.id])
@@ -182,7 +183,8 @@ class Submitter:
             raise JobConflict(f"{now.id} was cancelled, and takes no more items.")
 
     async def _open(self) -> Job:
-        """The job of the idempotency key, or a new one. Its scope is its own, so that no other run continues it."""
+        """Returns the job of the idempotency key, or a new one. It has a scope of its own, so that no other run
+        continues it."""
         if self._into:
             self._begun = True
             return self._into
@@ -230,13 +232,13 @@ class Submitter:
 
 
 def check_key(key: str | None) -> None:
-    """Raises UsageError unless it can be an idempotency key."""
+    """Raises UsageError for an invalid idempotency key."""
     if key is not None and not 0 < len(key) <= MOST_KEY:
         raise UsageError(f"--idempotency-key: give 1 to {MOST_KEY} characters.")
 
 
 def with_progress(error: HarvesterError, job: str, items: int, goes_on: bool) -> HarvesterError:
-    """The same error, which says what came to the job before, and whether the same command goes on."""
+    """Returns the error with the progress before it, and with the advice to repeat the command if that continues."""
     if not items:
         return error
     others = "; the same command adds the others" if goes_on else ""
@@ -244,13 +246,13 @@ def with_progress(error: HarvesterError, job: str, items: int, goes_on: bool) ->
 
 
 def bad_file(config: Config, spider: str) -> Path:
-    """Where the bad lines of a submission are kept that begins now: no other has the same."""
+    """Returns a new path for the bad lines of a submission. It is unique."""
     name = f"{spider}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}.bad-lines.jsonl"
     return config.data_dir / "jobs" / name
 
 
 def refuse_files(spider: str, arguments: Mapping[str, str]) -> None:
-    """Raises UsageError for an argument that would have a file of this machine read for whoever asks from elsewhere."""
+    """Raises UsageError for an argument that would make this machine read a file for a user of another machine."""
     declared: Any = getattr(load_spider(spider), "Arguments", None)
     for name, value in arguments.items():
         if declared and declared.names_file(name, value):
@@ -258,9 +260,9 @@ def refuse_files(spider: str, arguments: Mapping[str, str]) -> None:
 
 
 def refuse_variables(given: Mapping[str, Any]) -> None:
-    """Raises UsageError for headers that name variables of the workers: a secret in one could be sent anywhere.
+    """Raises UsageError for headers that name variables of the workers: a secret in one could be sent to any host.
 
-    `given`: all that an item asks for.
+    `given`: the input of an item.
     """
     headers = given.get("headers")
     if isinstance(headers, Mapping) and any("${" in str(value) for value in headers.values()):
@@ -271,17 +273,17 @@ def refuse_variables(given: Mapping[str, Any]) -> None:
 
 
 class BadLines:
-    """Counts bad lines, keeps the beginnings of the first, and writes all into a file, which `with` closes.
+    """Counts bad lines, keeps the first ones cut, and writes all into a file, which `with` closes.
 
-    A thread may still add lines when `with` has ended, since a thread cannot be cancelled. They are dropped.
+    A thread cannot be cancelled, so it may still add lines after `with` has ended. They are dropped.
     """
 
     def __init__(self, path: Path | None) -> None:
-        """None: no file is written, and all are kept here."""
+        """`path`: the file. None: nothing is written, and all lines are kept in memory."""
         self.number = 0
         self.first: list[BadLine] = []
         self.path: Path | None = None
-        """None while there is no bad line, or no file."""
+        """The file that was written. None without a bad line, or without a file."""
         self._path = path
         self._file: BufferedWriter | None = None
         self._writing = threading.Lock()
@@ -300,7 +302,7 @@ class BadLines:
                 raise self._failure(error) from None
 
     def add(self, line: BadLine) -> None:
-        """Raises StorageError, and UsageError when there are too many."""
+        """Adds a bad line. Raises StorageError, and UsageError for more than MAX_BAD_LINES."""
         if self.number == MAX_BAD_LINES:
             raise UsageError(f"More than {MAX_BAD_LINES:,} lines cannot be used: {line.reason} (line {line.line}).")
         self.number += 1

@@ -21,7 +21,7 @@ CPU_S, CPU_S_PER_MB = 20.0, 2.0
 """Seconds of CPU time that a file may take. A usual one takes a tenth."""
 MEMORY_MB = 128
 RESULT_MB_PER_MB = 20
-"""Maximum size of the result relative to the file: most of it are short lines."""
+"""Maximum ratio of result and file sizes: a file may have mostly short lines."""
 
 
 @asynccontextmanager
