@@ -217,7 +217,7 @@ class Ledger:
         """Adds items from a stream of any length. Known items keep their state. `depth` is for items without a depth."""
         new = total = 0
         rest = iter(found)
-        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # reading may block: on a file or a terminal
+        while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # reading may block, as on a terminal
             total += len(chunk)
             new += await self._add([_new_item(job, each, depth, site_of(each), self.now()) for each in chunk])
             await self.note_added([job])

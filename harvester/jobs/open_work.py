@@ -25,7 +25,7 @@ class Work(NamedTuple):
 
     @property
     def is_left(self) -> bool:
-        """Whether anything is."""
+        """True if any work is left."""
         return self.is_due or self.is_active or self.next_due is not None
 
 

@@ -45,7 +45,7 @@ _ANY_FAILED: Document = {"$or": [_QUERIES[Standing.FAILED], _QUERIES[Standing.PE
 
 @dataclass(frozen=True, slots=True)
 class RecurringItem:
-    """An item of a standing job, as it stands."""
+    """An item of a recurring job, with its status."""
 
     id: str
     name: str

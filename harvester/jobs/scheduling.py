@@ -304,7 +304,7 @@ class Schedules:
         with _said_by_spider():
             arguments = check(schedule, source)
         chunks = self._items_of(schedule.job) if schedule.job else _chunks(spider.first_items, arguments)
-        first: list[Found] = await anext(chunks, [])  # read before the job is opened: an empty one never ends
+        first: list[Found] = await anext(chunks, [])  # first: a job without items never ends
         if not first:
             raise UsageError("its arguments name nothing to begin with: change them (harvester schedule change -a)")
         key = f"schedule {schedule.id} {at.isoformat()}"

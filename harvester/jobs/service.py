@@ -68,7 +68,7 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SiteLeftAlone:
-    """A site of a job whose breaker is not closed."""
+    """A site of a job, with a breaker that is not closed."""
 
     site: str
     tier: str
@@ -80,7 +80,7 @@ class SiteLeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """How far a job is."""
+    """The progress of a job."""
 
     job: Job
     items: int

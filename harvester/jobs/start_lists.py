@@ -1,4 +1,4 @@
-"""Serves a start list: stores the items of its entries in Redis before the entries leave the list."""
+"""Serves a start list in Redis: stores the items or requests that an entry names before the entry leaves the list."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 class Serving(Generic[T]):
-    """Files the entries of one start list as items of jobs. Entries with the same arguments are filed together."""
+    """Files the entries of a start list, for a job spider as items. Entries with the same arguments are filed together."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Serving(Generic[T]):
         self._patiently = patiently
         self._stats = stats
         self._read = read
-        """Returns the arguments as JSON, and the items of an entry; None for an empty entry. Raises UsageError."""
+        """Returns the arguments as JSON, and the items or requests of an entry; None for an empty entry. Raises UsageError."""
         self._add = add
-        """Stores the items of entries with these arguments."""
+        """Stores the items or requests of entries with the same arguments."""
         self._most = most
         """Number of entries that are taken together."""
         self._look_at = 0.0
@@ -49,7 +49,7 @@ class Serving(Generic[T]):
         """True if the last read found entries, or another worker had some."""
 
     async def file_entries(self) -> None:
-        """Stores the items of the list's entries, unless the list was read a moment ago."""
+        """Stores the items or requests of the list's entries, unless the list was read a moment ago."""
         if time.monotonic() < self._look_at:
             return
         taken = await self._patiently(lambda: self._list.take(self._most))

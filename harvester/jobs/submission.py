@@ -61,7 +61,7 @@ class Submission(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """What became of a submission."""
+    """The result of a submission."""
 
     job: str | None
     """Id of the job. None: the input had no usable line, so no job was made."""

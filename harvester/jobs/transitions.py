@@ -1,29 +1,30 @@
-"""How a job item comes from one state into another. Pure: the ledger reads items, asks here, and writes.
+"""The state transitions of a job item. Pure: the ledger reads items, calls `transition`, and writes the result.
 
 | event | from | to |
 |---|---|---|
 | Fed | waiting and due | active |
-| Ended | active, or waiting when it was taken for lost | done, failed, skipped, or waiting for its next attempt |
-| Lost | active | waiting, and due; nothing is spent |
+| Ended | active, or waiting if it was taken for lost | done, failed, skipped, or waiting for its next attempt |
+| Lost | active | waiting, and due; no failure is counted |
 | Retried | failed, skipped, done, or waiting for a time | waiting, and due |
-| Changed | any | the same with another input or pace; waiting, and due, when its input changes, or it was removed |
-| Removed | any | skipped; an active one when its attempt has ended |
+| Changed | any | unchanged with another input or frequency; waiting, and due, after a new input or a removal |
+| Removed | any | skipped; an active item when its attempt has ended |
 | Cancelled, LimitReached | waiting | skipped |
-| Nearer | any | the same with the smaller depth; waiting, when it was done as something farther away |
-| Said, StageReached, LookedAt | active, or waiting when it was taken for lost | the same, with a note |
+| Nearer | any | unchanged with the smaller depth; waiting, if it was done at a greater depth |
+| SavedResult, StageReached, LookedAt | active, or waiting if it was taken for lost | unchanged, with a note |
 
-In a standing job the end of an attempt is a look: it leads to waiting for the next one, whose time the job's policy
-says. An attempt that fails for a passing reason is first tried again, as in any job. An item is failed when it has
-failed MOST_FAILURES times in a row, and skipped when a callback says so.
+In a recurring job an attempt is a visit. Its end leads to waiting for the next visit, at a time given by the job's
+policy. An attempt that fails for a passing reason is first retried, as in any job. An item is failed when it has failed
+MOST_FAILURES times in a row, and skipped when a callback reports so.
 
-Whoever says that an item waits says until when: that attempt is no failure.
+A result that sets an item to waiting also sets the time of the next attempt. Such an attempt is no failure.
 
-An event of an attempt counts only while that is the item's latest, and its end counts once. What does not apply
-changes nothing, so that every event may come late, or twice.
+An event of an attempt counts only while that attempt is the item's latest, and its end counts once. An event that does
+not apply changes nothing. So every event may come late, or twice.
 
-An attempt that was taken for lost may go on: its feeder was only silent. Until the next one begins, what its callbacks
-say counts as its end does, or it would end as if they had said nothing. With the next attempt all notes are gone, but
-for the stage: that asks again, its own callbacks say what they see, and what ends the one before ends the item no more.
+An attempt that was taken for lost may still go on: its feeder was only silent. Until the next attempt begins, the
+reports of its callbacks count, and so does its end: otherwise it would end as if they had reported nothing. The next
+attempt drops all notes except the stage. It sends its own requests, its callbacks report again, and the end of the
+earlier attempt no longer ends the item.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,18 +50,18 @@ from harvester.recheck import Due, Look, kept, read_policy
 from harvester.recheck import VisitPolicy as Recheck
 
 MOST_BACKOFF_S = 86_400.0
-"""The longest time between two attempts that is due to failures."""
+"""Maximum number of seconds to wait before an attempt after failures."""
 CANCELLED = "cancelled"
-"""Outcome and reason of items that are not fed since their job was cancelled."""
+"""Outcome and reason of items that are skipped because their job was cancelled."""
 REMOVED = "removed"
-"""The same of items that somebody took out of a job."""
+"""Outcome and reason of items that a user removed from a job."""
 MOST_FAILURES = 10
-"""In a row, after which an item of a standing job is left alone until somebody has it tried again. With the usual
-backoff that is after three days."""
+"""Number of failures in a row after which an item of a recurring job is not visited until a user retries it. With the
+usual backoff that takes three days."""
 MAX_ITEMS = "max_items"
-"""The same of items beyond the job's limit."""
+"""Outcome and reason of items beyond the job's limit."""
 _PASSING = ("worker_lost", "callback_blocked")
-"""What the frontier says of requests that were given up because of the workers that had them."""
+"""The frontier's outcomes for requests that were given up because of their workers."""
 
 
 class Fed(NamedTuple):
@@ -71,23 +72,23 @@ class Fed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The frontier has no request of an attempt any more."""
+    """The frontier has no request of an attempt left."""
 
     attempt: int
     outcome: str
     reason: str = ""
     counts: Mapping[str, int] = {}
-    """Of the attempt: requests, records, new, rejected."""
+    """The sums of the attempt: requests, records, new, rejected."""
 
 
 class Lost(NamedTuple):
-    """The frontier does not know of an attempt: it was never told, or has forgotten."""
+    """The frontier does not know an attempt: it never received it, or has lost it."""
 
     attempt: int
 
 
 class Retried(NamedTuple):
-    """A person wants another try, now."""
+    """A user wants a retry now."""
 
 
 class Cancelled(NamedTuple):
@@ -95,24 +96,25 @@ class Cancelled(NamedTuple):
 
 
 class LimitReached(NamedTuple):
-    """As many items of its kind were fed as the job allows."""
+    """The job's limit for items of this kind was reached."""
 
 
 class Changed(NamedTuple):
-    """Another input or pace. None: as it was. An item that was removed is there again."""
+    """The item gets another input, frequency or policy. None leaves a value unchanged. A removed item comes back."""
 
     input: Mapping[str, Any] | None = None
     often: float | None = None
     recheck: str | None = None
     seen: Mapping[str, Any] | None = None
-    """The input of which that was made: an item that has another by now stays as it is. None: whatever it has."""
+    """The input that the change is based on: an item with another input by now stays unchanged. None: any input."""
 
 
 class Removed(NamedTuple):
-    """It is not asked for any more."""
+    """The item is removed from the job."""
 
     listing: str = ""
-    """The word of the reading that did not name it: one that a later reading has named stays. Empty: it goes anyhow."""
+    """The reading of the arguments that did not list the item. An item that a later reading listed stays. Empty: it is
+    always removed."""
 
 
 class Nearer(NamedTuple):
@@ -127,7 +129,7 @@ class StageReached(NamedTuple):
     attempt: int
     stage: str
     rank: int = 0
-    """Does nothing when one of a larger rank was reached before."""
+    """Rank of the stage. The event changes nothing after a stage of a larger rank."""
 
 
 Event = (
@@ -147,7 +149,7 @@ Event = (
 
 
 def transition(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item | None:
-    """The item after the event; None when the event changes nothing."""
+    """Returns the item after the event. None when the event changes nothing."""
     after = _after(item, event, policy, now)
     return None if after is None else replace(after, updated_at=now)
 
@@ -183,7 +185,7 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
 
 
 def _may_end(item: Item, attempt: int) -> bool:
-    """Whether the end of this attempt would count, and so what is said of it."""
+    """Returns True if the end of this attempt would still count. Then the reports of its callbacks count, too."""
     return item.state in UNFINISHED and attempt == item.attempts and not _is_noted(item, attempt)
 
 
@@ -245,7 +247,7 @@ def _ended(item: Item, event: Ended, policy: RetryPolicy, now: datetime) -> Item
 def _looked_at(
     item: Item, event: Ended, said: SavedResult | None, policy: RetryPolicy, recheck: Recheck, now: datetime
 ) -> Item:
-    """An item of a standing job whose attempt has just ended, in the state that it would be in in another job."""
+    """Returns the item of a recurring job after a visit. `item` has the state that it would have in another job."""
     if said and item.state is ItemState.SKIPPED:
         return item
     looked = item.looked if item.looked and item.looked.attempt == event.attempt else None
@@ -279,7 +281,7 @@ def _looked_at(
 
 
 def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetime) -> dict[str, Any]:
-    """When, and why then."""
+    """Returns the fields with the time of the next visit and its reason."""
     due = recheck.due(item.key, looks, now.timestamp())
     at = datetime.fromtimestamp(round(due.at, 3), UTC)
     if item.not_before and item.not_before > at:
@@ -288,7 +290,7 @@ def _next_look(item: Item, looks: Sequence[Look], recheck: Recheck, now: datetim
 
 
 class _Often(NamedTuple):
-    """A policy for an item that is looked at more often than it says, or less."""
+    """A policy with another frequency for one item."""
 
     recheck: Recheck
     often: float
@@ -302,23 +304,23 @@ class _Often(NamedTuple):
 
 
 def recheck_of(item: Item, policy: RetryPolicy) -> Recheck | None:
-    """By which an item of a standing job is looked at again; None in other jobs."""
+    """Returns the visit policy of an item in a recurring job. None in other jobs."""
     recheck = read_policy(item.recheck) if item.recheck and policy.recheck is not None else policy.recheck
     return _Often(recheck, item.often) if recheck is not None and item.often is not None else recheck
 
 
 def _backoff(item: Item, policy: RetryPolicy) -> timedelta:
-    """Before the attempt after the failure that is counted next."""
+    """Returns the wait before the attempt that follows the current failure."""
     return timedelta(seconds=min(MOST_BACKOFF_S, policy.backoff_s * 2.0 ** min(item.failures, 60)))
 
 
 def _is_noted(item: Item, attempt: int) -> bool:
-    """Whether this attempt has ended, or never was."""
+    """Returns True if this attempt has ended, or never began."""
     return attempt < 1 or (bool(item.history) and item.history[-1].attempt >= attempt)
 
 
 def _state_by(outcome: str, *, spent: bool) -> ItemState:
-    """Into which an attempt brings its item that ended so; `spent`: with it, as many have failed as may."""
+    """Returns the state of an item after an attempt with this outcome. `spent`: no failures are left."""
     match rank_of(outcome):
         case Rank.GOOD:
             return ItemState.DONE
@@ -341,7 +343,7 @@ def _lost(item: Item, event: Lost, policy: RetryPolicy) -> Item | None:
 def _retried(item: Item, policy: RetryPolicy) -> Item | None:
     if policy.cancelled or item.state is ItemState.ACTIVE or (item.state is ItemState.WAITING and item.due_at is None):
         return None
-    left = {} if item.failures else item.left  # what cannot go on is begun anew
+    left = {} if item.failures else item.left  # a failed item starts from the beginning
     return replace(item, state=ItemState.WAITING, due_at=None, why="", failures=0, outcome="", reason="", left=left)
 
 
@@ -390,24 +392,24 @@ def _nearer(item: Item, event: Nearer, policy: RetryPolicy) -> Item | None:
 
 
 def _is_nearer_than_fed(item: Item, depth: int) -> bool:
-    """Whether what was found through the item counts as farther away than it is."""
+    """Returns True if items found through this item count as farther away than they are."""
     return item.fed_depth is not None and depth < item.fed_depth
 
 
 class Rank(IntEnum):
-    """What an outcome makes of an item. The greater decides, where requests of an attempt ended differently."""
+    """The effect of an outcome on an item. The greatest rank decides if requests of an attempt ended differently."""
 
     GOOD = 0
     DENIED = 1
-    """By robots.txt and the like."""
+    """Access is denied, by robots.txt for example."""
     LASTING = 2
-    """Another try would end in the same way."""
+    """A retry would end in the same way."""
     PASSING = 3
-    """Before LASTING: another try may bring what is missing."""
+    """A retry may succeed. It outranks LASTING, since it may bring the missing part."""
 
 
 def rank_of(outcome: str) -> Rank:
-    """A spider's own word for how an item ended, which is none of Outcome, counts as lasting."""
+    """Returns the rank of an outcome. A spider's own outcome, which is not in Outcome, is LASTING."""
     if outcome == Outcome.POLICY_DENIED:
         return Rank.DENIED
     if outcome in _PASSING:
@@ -417,12 +419,12 @@ def rank_of(outcome: str) -> Rank:
 
 
 def is_good_look(outcome: str) -> bool:
-    """Returns whether an item of a standing job was there. One that is absent may be there again."""
+    """Returns True if the visit found the item of a recurring job. An absent item may come back later."""
     return bool(outcome) and rank_of(outcome) is Rank.GOOD and not get_policy(outcome).absent
 
 
 def was_missing(item: Item) -> bool:
-    """Whether an attempt since the last look that went well found that the item is not there."""
+    """Returns True if an attempt since the last successful visit found the item missing."""
     for line in reversed(item.history):
         if get_policy(line.outcome).absent:
             return True
@@ -432,7 +434,8 @@ def was_missing(item: Item) -> bool:
 
 
 def worst(outcomes: Mapping[str, int]) -> str:
-    """Which of an attempt's outcomes (-> how many requests) is that of the item. Without any, it is `empty`.
+    """Returns the outcome of an attempt from the outcomes of its requests (outcome -> number). Without any it is
+    `empty`.
 
     The rank decides, then the number, then the name.
     """

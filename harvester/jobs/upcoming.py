@@ -26,7 +26,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """The next ones."""
+    """The next events."""
 
     until: datetime
     times: list[Time]

@@ -26,10 +26,10 @@ RESULT_MB_PER_MB = 20
 
 @asynccontextmanager
 async def read_upload(file: Source, given: Input, kind: str) -> AsyncIterator[Iterator[Found | BadLine]]:
-    """Gives the items and bad lines of a file, which is at its beginning, to be iterated once in a thread.
+    """Gives an iterator over the items and bad lines of an uploaded file, to be used once, in a thread.
 
-    At its end nothing of it is being read any more, whatever the iterator was at. The iterator raises UsageError for
-    what cannot be read, and for what takes too much.
+    The file must be at its beginning. On exit the reading stops, wherever the iterator is. The iterator raises
+    UsageError for a file that cannot be read, or that takes too many resources.
     """
     body = _small(file)
     if body is not None and len(body) <= SMALL_BYTES:
