@@ -1,1 +1,1 @@
-"""Jobs: what was asked for, as items in MongoDB that each have a fate and a reason, and what brings them to workers."""
+"""Jobs: items in MongoDB, with a state and a reason for each, and the feeder that brings them to workers."""

@@ -40,7 +40,7 @@ class Control:
         return await self.skip_cancelled(job) if await self.begin_cancelling(job) else None
 
     async def begin_cancelling(self, job: str) -> bool:
-        """Marks the job as cancelled: none of its items is started any more. Its items are not changed here."""
+        """Marks the job as cancelled, so that no further item starts. Its items are not changed here."""
         at = self._ledger.now()
         ended = {"state": JobState.CANCELLED, "ended_at": at, STOPPED_AT: at, UNTOLD: True}
         update = {"$set": ended, "$unset": {"pause_reason": ""}}

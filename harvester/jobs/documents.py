@@ -26,7 +26,7 @@ MOST_KEY_BYTES = 500
 SMALL = 20_000
 """Items of a small job: its counts are refreshed at every request for them."""
 MOST_PACES = 100
-"""Maximum number of past counts that a job's document keeps: those of the last minutes."""
+"""Maximum number of past counts in a job's document: they cover the last minutes."""
 STOPPED_AT = "stopped_at"
 """Field of a job: the time when it was last paused or ended."""
 UNTOLD = "untold"

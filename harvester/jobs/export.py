@@ -72,7 +72,7 @@ class Stored(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The content of one file or one table."""
+    """The content of a file or table."""
 
     name: str
     kind: type[Record] | None

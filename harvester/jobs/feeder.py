@@ -168,7 +168,7 @@ class Feeder:
         self._later: dict[str, bool] = {}
         """Job -> True if the spider had an earlier job, with records that may be missing now."""
         self._probed: dict[str, int] = {}
-        """Site -> the half-open trial of its breaker when items were last fed for a trial."""
+        """Site -> the half-open trial (of the site's breaker) that last got items."""
 
     def hear(self, ended: Iterable[ItemEnded]) -> None:
         """Receives items without a request left in the frontier."""

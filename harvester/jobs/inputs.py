@@ -394,7 +394,7 @@ class InputLines:
 class _Line(NamedTuple):
     number: int
     text: str
-    """The text, as far as it is readable."""
+    """The readable part of the text."""
     problem: str
     """The reason why the line cannot be used. Empty when it can."""
 

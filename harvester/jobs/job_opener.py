@@ -31,7 +31,7 @@ class OpensJobs(Protocol):
 
 
 async def open_job_of(ledger: Ledger, spider: OpensJobs, asked_for: Any, scope: str = "", **fields: Any) -> Opened:
-    """Returns the unfinished job of these arguments, or a new one with these fields of Job.
+    """Returns the unfinished job with the same arguments, or a new one with these fields of Job.
 
     A recurring job continues with the new arguments where they differ. `scope` replaces the scope of the arguments.
     Raises UsageError for an invalid visit policy.

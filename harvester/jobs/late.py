@@ -57,7 +57,7 @@ async def find_late(ledger: Ledger, schedules: Sequence[Schedule]) -> Late:
         job = read_job(row)
         seen_at = _seen(seen, job.spider)
         if seen_at and now - seen_at <= LATE:
-            continue  # a late visit of this job waits for the budget of its job or site
+            continue  # a late visit waits for a budget, of the job or the site
         for item in await ledger.looks.coming(job, 1):
             due_at = item.due_at or job.created_at
             if now - due_at > LATE:

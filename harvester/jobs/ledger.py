@@ -214,7 +214,7 @@ class Ledger:
     # Items ------------------------------------------------------------------------------------------------
 
     async def add(self, job: str, found: Iterable[Found], site_of: Callable[[Found], str], *, depth: int = 0) -> Added:
-        """Adds items from a stream of any length. Known items keep their state. `depth` is for items without a depth."""
+        """Adds items from a stream of any length. Known items keep their state. `depth`: for items without one."""
         new = total = 0
         rest = iter(found)
         while chunk := await asyncio.to_thread(list, islice(rest, CHUNK)):  # reading may block, as on a terminal

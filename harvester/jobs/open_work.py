@@ -8,7 +8,7 @@ from harvester.jobs.ledger import Ledger
 
 
 class Work(NamedTuple):
-    """The work of a spider's open jobs, and of its paused or cancelled jobs that are still active."""
+    """The work of a spider's open jobs, and active attempts of its paused or cancelled ones."""
 
     added: int
     """Number of times items were added. A changed number means that there may be new items."""

@@ -1,4 +1,4 @@
-"""The items of recurring jobs for users: the status of each feed or endpoint in a word, and a restart."""
+"""The items of recurring jobs for users: the status of feeds and endpoints in a word, and a restart."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence

@@ -21,10 +21,10 @@ _FIELDS = {OF_ITEM: 1, "media_paths": 1}
 
 @dataclass(frozen=True, slots=True)
 class OneItemResults:
-    """The results of one item."""
+    """The records and files of an item."""
 
     records: dict[str, list[str]]
-    """Collection -> `_id` of each record there."""
+    """Collection -> `_id` of the records there."""
     files: list[str]
     """The paths of the files, relative to the images location."""
 
@@ -36,12 +36,12 @@ class ItemResults:
         self._database = database
 
     async def of(self, items: Sequence[str], most: int) -> list[OneItemResults]:
-        """Returns the results of each item, with at most `most` records of each collection."""
+        """Returns the results of the items, with at most `most` records from any collection."""
         collections = await self._indexed()
         return [await _results_in(collections, item, most) for item in items]
 
     async def of_all(self, job: str, items: AsyncIterator[Document]) -> AsyncIterator[tuple[Document, OneItemResults]]:
-        """Yields each item of a stream with its results. The items are of one job, in the order of their ids.
+        """Yields the items of a stream with their results. They belong to `job` and come in the order of their ids.
 
         Only the results of one item are in memory at a time.
         """

@@ -35,7 +35,7 @@ class End(NamedTuple):
 
 
 class Run:
-    """The work of one process at one job, or at all jobs of its spider."""
+    """The work of a process at one job, or at all jobs of its spider."""
 
     def __init__(
         self,

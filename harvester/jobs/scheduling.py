@@ -238,7 +238,7 @@ class Schedules:
     # Of workers -------------------------------------------------------------------------------------------
 
     async def begin_due(self, spider: str | None = None) -> list[Begun]:
-        """Starts all due times of one spider, or of all. Returns the times that this call started or gave up."""
+        """Starts all due times, for one spider or all. Returns the times that this call started or gave up."""
         due: Document = {
             "paused": False,
             "$or": [{"next_at": {"$lte": self._ledger.now()}}, {"queue.0": {"$exists": True}}],
@@ -277,7 +277,7 @@ class Schedules:
         return _read(row) if row else None
 
     async def _begin(self, schedule: Schedule, begun: list[Begun]) -> bool:
-        """Starts or gives up the first time of the queue, and notes the result. Returns False if the time has to wait."""
+        """Starts or gives up the first time of the queue, and notes the result. Returns False if it has to wait."""
         at = schedule.queue[0]
         last = await self._ledger.job(schedule.last_job) if schedule.last_job else None
         running = last if last and last.state in (JobState.OPEN, JobState.PAUSED) else None

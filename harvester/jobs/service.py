@@ -223,7 +223,7 @@ class JobService:
             del self._counting[job.id]
 
     async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:
-        """Returns items in the order of their ids, with their results. Raises UsageError for an unknown state or site."""
+        """Returns items with their results, in the order of the ids. Raises UsageError for an unknown state or site."""
         found: list[ItemReport] = []
         after: str | None = ""
         while after is not None and len(found) < most:
@@ -343,7 +343,7 @@ class JobService:
     async def add(
         self, job: str, given: Input | Sequence[str], kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items to a job: those of an input, or those with the given keys. A removed item comes back.
+        """Adds items to a job, from an input or by their keys. A removed item comes back.
 
         `often`: factor on the visit frequency of a recurring job's policy.
         """
@@ -398,7 +398,7 @@ class JobService:
         *,
         foreign: bool = False,
     ) -> int:
-        """Changes the input or visit frequency of items, by id or key, and returns their number: see `changes.change`."""
+        """Changes the input or frequency of items, by id or key, and returns their number: see `changes.change`."""
         return await changes.change(self.ledger, await self.job(job), items, inputs, often, foreign=foreign)
 
     async def pause(self, job: str, reason: str = "") -> None:

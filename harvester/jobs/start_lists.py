@@ -23,7 +23,7 @@ Patiently = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 class Serving(Generic[T]):
-    """Files the entries of a start list, for a job spider as items. Entries with the same arguments are filed together."""
+    """Files the entries of a start list: for a job spider as items, those with the same arguments together."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Serving(Generic[T]):
         self._patiently = patiently
         self._stats = stats
         self._read = read
-        """Returns the arguments as JSON, and the items or requests of an entry; None for an empty entry. Raises UsageError."""
+        """Returns an entry's arguments as JSON, and its items or requests; None if it is empty. Raises UsageError."""
         self._add = add
         """Stores the items or requests of entries with the same arguments."""
         self._most = most

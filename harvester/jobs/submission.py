@@ -36,7 +36,7 @@ MOST_KEY = 200
 MAX_BAD_LINES = 100_000
 """Maximum number of bad lines of an input. An input with more has another format than the user says."""
 MOST_SHOWN = 20
-"""Maximum number of bad lines in an answer. The file has all of them."""
+"""Maximum number of bad lines in an answer. All bad lines are in the file."""
 SHOWN = 1000
 """Maximum number of characters of a bad line in an answer. A line may have a megabyte, and a stored answer has at most
 16 MB."""

@@ -56,7 +56,7 @@ CANCELLED = "cancelled"
 REMOVED = "removed"
 """Outcome and reason of items that a user removed from a job."""
 MOST_FAILURES = 10
-"""Number of failures in a row after which an item of a recurring job is not visited until a user retries it. With the
+"""Maximum number of failures in a row. Then an item of a recurring job is not visited until a user retries it. With the
 usual backoff that takes three days."""
 MAX_ITEMS = "max_items"
 """Outcome and reason of items beyond the job's limit."""
@@ -185,7 +185,7 @@ def _after(item: Item, event: Event, policy: RetryPolicy, now: datetime) -> Item
 
 
 def _may_end(item: Item, attempt: int) -> bool:
-    """Returns True if the end of this attempt would still count. Then the reports of its callbacks count, too."""
+    """Returns True if the end of the attempt would still count. Then reports by its callbacks count, too."""
     return item.state in UNFINISHED and attempt == item.attempts and not _is_noted(item, attempt)
 
 

@@ -55,7 +55,7 @@ def _read(process: BoundedProcess, file: int | bytes, given: Input, kind: str, s
 
 
 def read_lines(file: int | bytes, given: Input, kind: str) -> Iterator[list[Found | BadLine]]:
-    """Yields the lines of a file that is open in this process, or of its content, in lists."""
+    """Yields lists of lines, from a file that is open in this process, or from its content."""
     source = _source(file) if isinstance(file, bytes) else BufferedReader(FileIO(file), SAMPLE_BYTES)
     lines = iter(InputLines(source, given.path, kind, given.form, given.key))
     while together := list(islice(lines, TOGETHER)):
