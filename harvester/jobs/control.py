@@ -50,7 +50,7 @@ class Control:
         return True
 
     async def skip_cancelled(self, job: str, moved: Moved | None = None) -> int:
-        """Skips the waiting items of a cancelled job, and returns their number. `moved` receives the number of each
+        """Skips the waiting items of a cancelled job, and returns their number. `moved` gets the number after every
         chunk."""
         skipped = {
             "state": ItemState.SKIPPED,
@@ -77,7 +77,7 @@ class Control:
     async def retry_those(self, job: str, which: Sequence[Document], moved: Moved | None = None) -> int | None:
         """Retries the items that one of the queries finds, if they have ended or wait for a time.
 
-        Returns their number. `moved` receives the number of each chunk.
+        Returns their number. `moved` gets the number after every chunk.
         """
         known = await self._ledger.job(job)
         if known is None or known.state is JobState.CANCELLED:

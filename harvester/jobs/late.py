@@ -1,7 +1,6 @@
 """Finds late times of schedules and late visits to items of recurring jobs: no worker serves them.
 
-A worker notes each of its checks of schedules. A schedule without a worker is reported before its first time has
-come.
+A worker notes when it checks schedules. A schedule without a worker is reported before its first time has come.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
