@@ -70,15 +70,15 @@ ROUTERS: Sequence[APIRouter] = (
     *(sites.router, runs.router, records.router, schedules.router, recurring.router),
     *(dead_letters.router, deliveries.router, settings.router),
 )
-"""Of the API; each room has its own."""
+"""The routers of the API, one for each kind of resource."""
 COOKIE_KEY = "cookie-key"
-"""File in the state folder. Without it pages ask for the token anew."""
+"""Name of a file in the state folder. Without this file the pages ask for the token again."""
 
 
 def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
-    """An app that connects to MongoDB when it starts, and starts the private one where none is configured.
+    """Returns an app that connects to MongoDB when it starts, and starts the private MongoDB when none is configured.
 
-    `hosts`: names under which it may be asked, beside those of loopback and HARVESTER_CONTROL_HOSTS.
+    `hosts`: names that requests may use for the controller, besides the loopback names and HARVESTER_CONTROL_HOSTS.
     """
 
     @asynccontextmanager
@@ -101,7 +101,7 @@ def create_app(config: Config, *, hosts: Sequence[str] = ()) -> FastAPI:
         version=__version__,
         lifespan=lifespan,
         openapi_url=f"{PREFIX}/openapi.json",
-        docs_url=None,  # its page would load scripts of others
+        docs_url=None,  # its page would load scripts of other servers
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -146,7 +146,7 @@ async def _context(config: Config, service: JobService) -> ControllerContext:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """With the problem details, which FastAPI would describe as plain JSON."""
+    """Returns the OpenAPI document with the schema of problem details, which FastAPI would describe as plain JSON."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=__doc__, routes=app.routes)
         described = TypeAdapter(ProblemDetails).json_schema(ref_template="#/components/schemas/{model}")
@@ -157,7 +157,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _cookie_key(config: Config) -> bytes:
-    """Of this controller, kept for its next start."""
+    """Returns the key that signs this controller's cookies. A file saves it for the next start."""
     path = config.state_dir / COOKIE_KEY
     make_closed(path.parent)
     if not path.exists() or not is_closed(path) or path.stat().st_size < 32:

@@ -1,4 +1,4 @@
-"""Who did what, and when: a line for each action, written before it is done, so that none is missing after a kill."""
+"""The audit: a line for each action, with its token and time. It is written before the action, so a kill loses none."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,9 +15,9 @@ Document = dict[str, Any]
 AUDIT = "audit"
 """Name of the collection."""
 KEPT_S = 400 * 86_400
-"""How long a line is kept: more than a year."""
+"""Seconds to keep a line: more than a year."""
 MOST = 500
-"""Characters of what is said of an action."""
+"""Maximum number of characters of each text in a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,16 @@ class AuditLine:
     token: str
     """Id of the token."""
     name: str
-    """Of the token: who it was, for people."""
+    """The name of the token, for people."""
     action: str
     """Name of the operation, as OpenAPI has it."""
     target: str
-    """What it was done to: the path that was asked for."""
+    """The path and query of the request."""
     address: str
-    """Where it came from."""
+    """The network address of the client."""
     status: int | None
-    """Of the answer. None: the controller ended before it answered, and what it did may be done in part."""
+    """The HTTP status of the response. None: the controller ended before it answered; the action may be done in part.
+    """
 
 
 class Audit:
@@ -50,17 +51,17 @@ class Audit:
         await self._lines.create_indexes([IndexModel([("at", ASCENDING)], expireAfterSeconds=KEPT_S)])
 
     async def begin(self, token: str, name: str, action: str, target: str, address: str) -> ObjectId:
-        """Writes a line, to be ended by its id."""
+        """Writes a line for an action that begins, and returns its id for `end`."""
         line = {"at": now(), "token": token, "name": name, "action": action, "target": target, "address": address}
         said = {key: value[:MOST] if isinstance(value, str) else value for key, value in line.items()}
         return ObjectId((await self._lines.insert_one(said)).inserted_id)
 
     async def end(self, line: ObjectId, status: int) -> None:
-        """Adds how the action was answered."""
+        """Adds the HTTP status of the response to a line."""
         await self._lines.update_one({"_id": line}, {"$set": {"status": status}})
 
     async def latest(self, most: int, before: str = "") -> list[AuditLine]:
-        """The latest first; those before the line with this id."""
+        """Returns the latest lines, the newest first; with `before`, only lines older than that id."""
         query = {"_id": {"$lt": ObjectId(before)}} if before else {}
         rows = await self._lines.find(query, sort=[("_id", -1)], limit=most).to_list()
         return [

@@ -1,6 +1,6 @@
-"""Who asks, and whether they may: a bearer token, or the cookie of a page that stands for one.
+"""Authentication and authorization: a bearer token, or the cookie of a page that stands for a token.
 
-The gate is passed before anything of a body is read. Each route says by `may` which scope it needs.
+The gate checks a request before any of its body is read. Each route declares the scope that it needs by `may`.
 """
 
 import base64
@@ -33,21 +33,21 @@ logger = logging.getLogger(__name__)
 
 API = "/api/"
 METRICS = "/metrics"
-"""Where Prometheus asks, with a token too."""
+"""The path that Prometheus scrapes; it needs a token too."""
 SOCKET = "/_nicegui_ws/"
-"""Where pages speak to the controller: by a WebSocket, or by GET and POST, whose answers NiceGUI lets any page read."""
+"""The path of the pages' WebSocket. Its fallback is GET and POST, and NiceGUI lets any page read those responses."""
 COOKIE = "harvester"
-"""Its name. It is to be set HttpOnly, SameSite=Strict, for the path /."""
+"""Name of the cookie. It must be set HttpOnly and SameSite=Strict, for the path /."""
 COOKIE_S = 30 * 86_400
-"""How long a cookie is good."""
+"""Seconds until a cookie expires."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 MOST_KNOWN = 1000
-"""Tokens that were good, which are heard though others guess from the same address."""
+"""Maximum number of remembered valid tokens. These are accepted even while others guess from the same address."""
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",  # no picture or script in a page of another port
+    "cross-origin-resource-policy": "same-origin",  # keeps scripts and pictures out of pages on another port
 }
 
 _bearer = HTTPBearer(auto_error=False, description="A token that `harvester tokens add` has made.")
@@ -55,7 +55,7 @@ _bearer = HTTPBearer(auto_error=False, description="A token that `harvester toke
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks."""
+    """The token, its transport and the address of an authenticated request."""
 
     token: ApiToken
     by_cookie: bool
@@ -63,13 +63,13 @@ class Caller:
 
 
 def cookie_of(context: ControllerContext, token: ApiToken) -> str:
-    """The value of a cookie that stands for the token, as long as that is good and COOKIE_S is not over."""
+    """Returns the value of a cookie that stands for the token, while the token is valid and for at most COOKIE_S."""
     said = f"{token.id}.{int(time.time()) + COOKIE_S}"
     return f"{said}.{_signature(context.cookie_key, said)}"
 
 
 async def token_of_cookie(context: ControllerContext, value: str) -> ApiToken | None:
-    """The token for which a cookie stands; None: it was not made here, or is over."""
+    """Returns the token of a cookie, or None if this controller did not sign the cookie, or if it has expired."""
     said, _, signature = value.rpartition(".")
     token, _, until = said.partition(".")
     if not hmac.compare_digest(signature.encode(), _signature(context.cookie_key, said).encode()):
@@ -78,7 +78,7 @@ async def token_of_cookie(context: ControllerContext, value: str) -> ApiToken | 
 
 
 async def caller_of(connection: HTTPConnection) -> Caller | None:
-    """Who asks by header or cookie; None: nobody that is known. For pages, and whoever else is not behind the gate."""
+    """Returns the caller that a header or cookie identifies, or None. Meant for pages and routes outside the gate."""
     context, address = context_of(connection), _address(connection.scope)
     given = _given(connection.headers)
     token = await context.tokens.holder(given) if given else None
@@ -90,13 +90,15 @@ async def caller_of(connection: HTTPConnection) -> Caller | None:
 
 
 def scope_of(request: Request) -> Scope | None:
-    """What whoever asks may do; None behind no gate."""
+    """Returns the scope of the caller's token, or None if the request did not pass the gate."""
     caller = getattr(request.state, "caller", None)
     return caller.token.scope if isinstance(caller, Caller) else None
 
 
 def may(scope: Scope) -> Callable[..., Awaitable[Caller]]:
-    """What a route depends on: `Depends(may(Scope.OPERATE))`. An action (all but GET) leaves a line of the audit."""
+    """Returns the dependency of a route: `Depends(may(Scope.OPERATE))`. Each action (all but GET) adds a line to the
+    audit.
+    """
 
     async def check(
         request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)] = None
@@ -124,7 +126,7 @@ ADMINISTERS = Depends(may(Scope.ADMIN))
 
 
 class Gate:
-    """Middleware: what does not come to the right Host, from the right origin and with a token goes no farther."""
+    """Middleware that refuses requests with a wrong Host, from another origin, or without a valid token."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
         self._app = app
@@ -174,7 +176,7 @@ class Gate:
             logger.warning("How an action was answered (%s) could not be added to the audit: %s", status, error)
 
     async def _checked(self, connection: HTTPConnection) -> Caller | None:
-        """Who asks; None where that is asked for later. Raises Problem."""
+        """Returns the caller, or None for pages and WebSockets, which check it later. Raises ApiProblem."""
         headers = connection.headers
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._hosts.take(hosts[0]):
@@ -216,7 +218,7 @@ class Gate:
         return caller
 
     def _check_origin(self, connection: HTTPConnection, *, needed: bool = False) -> None:
-        """Refuses what a page of another origin has made a browser send, another port included. Raises Problem."""
+        """Raises ApiProblem for a request that a page of another origin (including another port) made a browser send."""
         headers = connection.headers
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if (needed and site is None and origin is None) or site not in (None, "same-origin", "none"):
@@ -245,7 +247,9 @@ class Gate:
 
 
 def _given(headers: Headers) -> str:
-    """The bearer token; empty: there is no such header. What is in several headers is none."""
+    """Returns the bearer token; empty without an Authorization header; "none", never a token, for a malformed or
+    repeated one.
+    """
     values = headers.getlist("authorization")
     if not values:
         return ""

@@ -1,8 +1,8 @@
-"""What is done to many items of a job, in the background: trying again, cancelling. It outlives the controller.
+"""Batches: retrying or cancelling many items of a job in the background. A batch survives the controller.
 
-A batch is a document before anything is done. Who works at it says so each second; when that stops, another controller,
-or this one when it begins anew, does the rest. What is done may be done again, and touches no item that has changed
-since the batch was asked for: so no item is tried again that was not meant.
+A batch is stored as a document before its work begins. The controller that works at it renews a heartbeat each second.
+When the heartbeat stops, another controller, or the same one after a restart, does the rest. The work may be repeated
+safely: it skips items that have changed since the batch was requested, so no item is retried by mistake.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ Document = dict[str, Any]
 BATCHES = "batches"
 """Name of the collection."""
 KEPT_S = 90 * 86_400
-"""How long it is told what became of one."""
+"""Seconds to keep an ended batch."""
 BEAT_S = 1.0
 SILENT_S = 10.0
-"""As in `idempotency`."""
+"""Seconds as in `idempotency`: between two heartbeats, and without one until a controller counts as dead."""
 
 
 class BatchAction(StrEnum):
@@ -63,23 +63,23 @@ class ActionBatch:
     action: BatchAction
     state: BatchState
     matched: int
-    """Items that it is about: how many there were when it was asked for."""
+    """Number of items that matched when the batch was requested."""
     done: int
-    """Of these, so far. The others have changed by themselves meanwhile, when it is done."""
+    """Number of these items done so far. When the batch has ended, the rest had changed by themselves meanwhile."""
     by: str
-    """Name of the token of whoever asked for it. Empty: a controller, for one that died."""
+    """Name of the token that requested it. Empty: a controller did, in place of one that died."""
     asked_at: datetime
     filter: ItemFilter
-    """Of which items it is."""
+    """The filter that selects the items."""
     items: list[str]
-    """Ids or keys, where it is of these."""
+    """Ids or keys that select the items, in place of a filter."""
     ended_at: datetime | None = None
     said: str = ""
-    """Why it failed."""
+    """The reason of the failure."""
 
 
 class Batches:
-    """Those of a database, and the work at them."""
+    """The batches of a database, and the tasks that do their work."""
 
     def __init__(self, database: AsyncDatabase[Document], jobs: JobService) -> None:
         self._batches = database[BATCHES]
@@ -108,7 +108,7 @@ class Batches:
         items: Sequence[str] = (),
         word: str = "",
     ) -> ActionBatch:
-        """Begins one. With a `word` that one was begun with before it is that one."""
+        """Begins a batch. If one was begun with the same `word` before, returns that batch."""
         batch = ActionBatch(
             id=f"{action}-{word or secrets.token_hex(8)}",
             job=job,
@@ -131,7 +131,7 @@ class Batches:
         return batch
 
     async def batch(self, batch: str) -> ActionBatch:
-        """As it is now. Raises UnknownJob."""
+        """Returns the batch in its current state. Raises UnknownJob."""
         if row := await self._batches.find_one({"_id": batch}):
             return _read(row)
         raise UnknownJob(f"There is no batch {batch!r}.")
@@ -142,7 +142,7 @@ class Batches:
         return [_read(row) for row in rows]
 
     async def run(self) -> None:
-        """Goes on with those whose controller died, until it is cancelled."""
+        """Continues the batches of controllers that died, until it is cancelled."""
         looked = False
         try:
             while True:
@@ -153,7 +153,7 @@ class Batches:
                     await self._take_over()
                 except PyMongoError as error:
                     logger.warning("Batches of controllers that died are looked for later: %s", error)
-                except Exception:  # of one batch; the others go on
+                except Exception:  # a fault in one batch must not stop the others
                     logger.exception("A batch cannot be taken over")
                 await asyncio.sleep(BEAT_S)
         finally:
@@ -162,7 +162,7 @@ class Batches:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _begin_missing(self) -> None:
-        """For jobs whose controller died when it had cancelled them, before there was a batch."""
+        """Begins batches for jobs that a controller cancelled when it died before it could begin their batch."""
         jobs = self._jobs.ledger.jobs.find({"state": JobState.CANCELLED}, {"_id": 1})
         async for job in jobs:
             waits = {"job": job["_id"], "state": ItemState.WAITING}
@@ -186,7 +186,7 @@ class Batches:
         task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
 
     async def _whole(self, batch: ActionBatch, again: bool) -> None:
-        """Does it and says how it ended; where MongoDB is away, that is left to `run`."""
+        """Does the work and stores how it ended. When MongoDB is unreachable, `run` continues the batch later."""
         beating = asyncio.create_task(self._beat(batch))
         end: Document
         try:
@@ -210,7 +210,7 @@ class Batches:
             left = await self._jobs.begin_cancelling(batch.job)
         elif again:
             left = await self._jobs.retriable(batch.job, batch.filter, batch.items, batch.asked_at)
-        if again:  # what was done last may not have been written down
+        if again:  # the last step may be done, but not counted yet
             done = max(0, batch.matched - left)
             await self._batches.update_one(self._mine(batch), {"$set": {"done": done}})
         if batch.action is BatchAction.CANCEL:

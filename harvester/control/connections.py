@@ -1,7 +1,7 @@
-"""Connections of the controller's server, with limits of time that uvicorn lacks.
+"""Connections of the controller's server, with the time limits that uvicorn lacks.
 
-uvicorn waits without end for the rest of a head, for a first byte, for a body whose request was answered long ago, and
-for a client that does not read its answer: a few thousand such connections would leave no descriptors for others.
+uvicorn waits forever for the rest of a head, for a first byte, for a body whose request was answered long ago, and for
+a client that does not read its response. A few thousand such connections would use up all file descriptors.
 """
 
 import asyncio
@@ -12,11 +12,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from harvester.control import limits
 
 HEAD_S = 60.0
-"""Seconds in which the whole head of a request must come: after the connection begins, or after the last answer."""
+"""Seconds within which the complete head of a request must arrive, since the connection began or since the last
+response.
+"""
 
 
 class TimedConnection(H11Protocol):
-    """Ends connections whose client keeps the controller waiting."""
+    """A connection that aborts when its client keeps the controller waiting."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _read_timer: asyncio.TimerHandle | None = None

@@ -1,4 +1,4 @@
-"""What all routes and pages of a controller share."""
+"""The context that all routes and pages of a controller share."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from harvester.jobs.service import JobService
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """There from the app's start to its end."""
+    """The parts of a running controller. It exists from the app's start to its end."""
 
     config: Config
     database: AsyncDatabase[dict[str, Any]]
@@ -32,11 +32,11 @@ class ControllerContext:
     events: JobEvents
     uploads: Uploads
     cookie_key: bytes
-    """By which cookies are signed."""
+    """The key that signs cookies."""
 
 
 def context_of(connection: HTTPConnection) -> ControllerContext:
-    """Raises Problem while the app starts or ends."""
+    """Returns the context of the app. Raises ApiProblem while the app starts or ends."""
     context = getattr(connection.app.state, "context", None)
     if not isinstance(context, ControllerContext):
         raise ApiProblem(503, "server_away", "The controller begins, or ends.", headers={"Retry-After": str(RETRY_S)})

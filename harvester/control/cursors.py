@@ -1,4 +1,4 @@
-"""Cursors of lists: where the next page begins. Opaque, and good for the same list with the same filters only."""
+"""Cursors of lists: opaque texts that say where the next page begins, valid only for the same list and filters."""
 
 import base64
 import binascii
@@ -11,9 +11,9 @@ from fastapi import Query
 from harvester.control.problems import ApiProblem
 
 MOST_ROWS = 500
-"""Of a page."""
+"""Maximum number of rows on a page."""
 MOST_CURSOR = 20_000
-"""Characters: it may hold the key of a record, which may be an address."""
+"""Maximum number of characters: a cursor may hold the key of a record, which may be a URL."""
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="The most that are listed.")]
 After = Annotated[
     str, Query(max_length=MOST_CURSOR, description="`next` of the page before this one; empty: the first.")
@@ -21,13 +21,15 @@ After = Annotated[
 
 
 def cursor_of(place: object, *filters: object) -> str:
-    """For the row at this place: what JSON can hold."""
+    """Returns the cursor for the row at this place. The place must be JSON-serializable."""
     packed = msgspec.json.encode([_digest(filters), place])
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def place_of(cursor: str, kind: type, *filters: object) -> object:
-    """The place that `cursor_of` was given. Raises Problem for what is no cursor of this list."""
+    """Returns the place that was passed to `cursor_of`. Raises ApiProblem for a cursor of another list or for other
+    text.
+    """
     try:
         packed = base64.urlsafe_b64decode(f"{cursor}==".encode("ascii"))
         digest, place = msgspec.json.decode(packed, type=tuple[str, kind])  # type: ignore[valid-type]

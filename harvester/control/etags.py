@@ -1,4 +1,4 @@
-"""ETags: who asks for a summary again and again is sent it only when it has changed."""
+"""ETags: a client that polls a summary receives it only when it has changed."""
 
 import hashlib
 
@@ -6,11 +6,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1 << 20
-"""Of an answer that gets one: it is held back until it is whole."""
+"""Maximum number of bytes of a response with an ETag, because it is held back until it is complete."""
 
 
 class ETags:
-    """Middleware: whole answers in JSON to GET get an ETag, and are 304 for those who name it."""
+    """Middleware that adds an ETag to complete JSON responses to GET, and answers 304 to clients that name it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

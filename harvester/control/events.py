@@ -1,7 +1,7 @@
-"""What changes in jobs, for those who listen: one look a second for all of them together, while there are any.
+"""Changes of jobs as a stream of events. One query a second serves all listeners; without a listener there is none.
 
-An event says how a job is, not what was done to it. So whoever missed some is told how all jobs are, and has missed
-nothing: after a restart of the controller, and when it was away for longer than events are remembered.
+An event holds the state of a job, not the action that changed it. A listener that missed events (because the controller
+restarted, or because they are no longer remembered) receives the current state of all jobs and so has lost nothing.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from harvester.shutdown import stop
 logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""Between two looks."""
+"""Seconds between two queries."""
 MOST_JOBS = 500
-"""That are looked at: the latest of those that have not ended."""
+"""Maximum number of jobs to watch: the latest that have not ended."""
 REMEMBERED = 1000
-"""Events."""
+"""Number of events to remember for listeners that come back."""
 UNENDED = (JobState.OPEN, JobState.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """How a job is now. Times in UTC."""
+    """The current state of a job. Times in UTC."""
 
     id: str
     spider: str
@@ -41,28 +41,28 @@ class JobChange:
     priority: int
     items: int
     states: dict[str, int]
-    """Items by state, as they were counted last."""
+    """Items by state, from the last count."""
     rate: float | None
-    """Items that ended a second, over the last minutes."""
+    """Items that ended per second, over the last minutes."""
     counted_at: datetime | None
     ended_at: datetime | None
 
 
 class StreamEvent(NamedTuple):
-    """One of those that are sent."""
+    """An event of the stream."""
 
     id: str
-    """By which a listener goes on behind it."""
+    """The id that a listener passes to continue after this event."""
     change: JobChange
 
 
 class JobEvents:
-    """Looks at the jobs while somebody listens."""
+    """Queries the jobs while there are listeners."""
 
     def __init__(self, jobs: JobService) -> None:
         self._jobs = jobs
         self._boot = secrets.token_hex(4)
-        """Another one after each start: events are numbered anew."""
+        """Different after each start, because the numbers of events start at 1 again."""
         self._number = 0
         self._last: deque[tuple[int, JobChange]] = deque(maxlen=REMEMBERED)
         self._known: dict[str, JobChange] = {}
@@ -73,13 +73,14 @@ class JobEvents:
 
     @property
     def listeners(self) -> int:
-        """How many listen now."""
+        """Returns the number of current listeners."""
         return self._listeners
 
     async def listen(self, job: str = "", after: str = "") -> AsyncIterator[StreamEvent]:
-        """How jobs are that have not ended, or one anyhow, and then each change, without end.
+        """Yields the current state of all jobs that have not ended (or of one job in any state), and then each change,
+        forever.
 
-        `after`: id of the last event that was seen.
+        `after`: id of the last event that the listener saw.
         """
         self._listeners += 1
         if self._task is None or self._task.done():
@@ -90,7 +91,7 @@ class JobEvents:
             seen = self._place(after)
             while True:
                 if seen is None or (self._last and self._last[0][0] > seen + 1):
-                    seen = self._number  # before it is asked: what changes meanwhile is told once more
+                    seen = self._number  # before the read: a change meanwhile is sent twice rather than lost
                     events = [(seen, each) for each in await self._now(job)]
                 else:
                     events = [(number, each) for number, each in self._last if number > seen]
@@ -106,12 +107,12 @@ class JobEvents:
                 await self.close()
 
     async def close(self) -> None:
-        """Looks no more."""
-        task, self._task = self._task, None  # who listens from now on begins another
+        """Stops the queries."""
+        task, self._task = self._task, None  # the next listener starts another task
         await stop(task)
 
     async def _now(self, job: str) -> list[JobChange]:
-        """How the jobs are; or the one, also when it has ended."""
+        """Returns the current state of all watched jobs, or of one job, even if it has ended."""
         if not job or job in self._known:
             return [*self._known.values()]
         known = await self._jobs.ledger.job(job)

@@ -1,8 +1,8 @@
-"""Idempotency keys: whoever does not know whether a request came through sends it again, and it is done once.
+"""Idempotency keys: a client that does not know whether its request arrived sends it again, and it is done only once.
 
-The first request with a key holds it while it is worked at; what it was answered is kept for a day, and answers the
-others. A controller that dies lets go of its keys: the next that sends the same does the rest, since all that is done
-under a key may be done again. The form is that of draft-ietf-httpapi-idempotency-key-header.
+The first request with a key holds the key during its work. Its response is saved for a day and answers repeated
+requests. When a controller dies, its keys become free: the next identical request does the rest, which is safe because
+all work under a key may be repeated. The header follows draft-ietf-httpapi-idempotency-key-header.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ Document = dict[str, Any]
 KEYS = "idempotency_keys"
 """Name of the collection."""
 KEPT_S = 86_400
-"""How long an answer is kept."""
+"""Seconds to keep a response."""
 KEPT = timedelta(seconds=KEPT_S)
 BEAT_S = 1.0
-"""How often whoever works at a request says so."""
+"""Seconds between two heartbeats of a request in progress."""
 SILENT_S = 10.0
-"""After so long without a word it has died."""
+"""Seconds without a heartbeat until the holder of a key counts as dead."""
 MOST_KEY = 200
-"""Characters."""
+"""Maximum number of characters of a key."""
 
 Key = Annotated[
     str | None,
@@ -46,13 +46,13 @@ Key = Annotated[
 
 
 def fingerprint_of(request: Request, digest: str) -> str:
-    """By which two requests are told apart: what they ask for, and the digest of their bodies."""
+    """Returns the fingerprint that tells two requests apart: the method, the address and the digest of the body."""
     said = f"{request.method} {request.url.path}?{request.url.query} {digest}"
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
 
 
 def checked(key: str | None) -> str:
-    """The key, which may stand in quotation marks. Raises Problem where there is none, or it cannot be one."""
+    """Returns the key without its optional quotation marks. Raises ApiProblem if it is missing or invalid."""
     if key is None:
         raise ApiProblem(400, "no_key", "Give a header Idempotency-Key: any word of yours, another for each request.")
     if len(key) > 1 and key[0] == key[-1] == '"':
@@ -63,7 +63,7 @@ def checked(key: str | None) -> str:
 
 
 class IdempotencyKeys:
-    """Those of a database."""
+    """The idempotency keys of a database."""
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self._keys = database[KEYS]
@@ -72,11 +72,12 @@ class IdempotencyKeys:
         await self._keys.create_indexes([IndexModel([("created_at", ASCENDING)], expireAfterSeconds=KEPT_S)])
 
     async def once(self, key: str, fingerprint: str, act: Callable[[str], Awaitable[Response]]) -> Response:
-        """The answer of `act`, or that of the request that came before with this key.
+        """Returns the response of `act`, or the saved response of an earlier request with this key.
 
-        `act` is given a word for what it does: the same one whoever goes on with this request, and another when the key
-        is used again after its time. Raises Problem (422) when that was another request, and (409) while it is being
-        worked at. When `act` refuses, the key is forgotten; what else it raises lets go of it for the same request.
+        `act` receives a word that identifies the work. A request that continues this one receives the same word; a
+        request that uses the key after it expired receives another. Raises ApiProblem: 422 if the key belongs to
+        another request, 409 while that request is in progress. When `act` refuses, the key is deleted. After any other
+        exception the key is free for the same request.
         """
         holder = secrets.token_hex(8)
         held = await self._hold(key, fingerprint, holder)
@@ -91,7 +92,7 @@ class IdempotencyKeys:
             with suppress(PyMongoError):
                 await self._keys.delete_one(mine | {"answer": None})
             raise
-        except BaseException:  # it may be done
+        except BaseException:  # the work may be done, so the key is released for the same request only
             with suppress(PyMongoError):
                 await self._keys.update_one(mine | {"answer": None}, {"$set": {"beat_at": held["created_at"] - KEPT}})
             raise
@@ -101,7 +102,7 @@ class IdempotencyKeys:
         return answer
 
     async def _hold(self, key: str, fingerprint: str, holder: str) -> Document:
-        """Takes the key: what is kept under it, with an answer when there was one before."""
+        """Acquires the key and returns its document, which has an answer if an earlier request was completed."""
         at = now()
         fields = {"fingerprint": fingerprint, "holder": holder, "beat_at": at, "created_at": at, "answer": None}
         try:

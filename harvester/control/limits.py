@@ -1,4 +1,4 @@
-"""What the controller takes from a connection: its Host and Origin, a body that comes in time, few guesses."""
+"""Limits for connections: allowed Hosts and Origins, bodies that arrive in time, few failed logins."""
 
 import asyncio
 import re
@@ -14,25 +14,25 @@ from starlette.types import Message, Receive
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 STALL_S = 30.0
-"""How long a client may keep the controller waiting, for a body or by not reading; a second more for so many bytes:"""
+"""Seconds that a client may stall by a slow body or by not reading; each LEAST_RATE bytes allow a second more."""
 LEAST_RATE = 1000
 MOST_FAILURES = 20
-"""Wrong tokens of one address in so many seconds, before it has to wait:"""
+"""Maximum number of wrong tokens from one address within FAILURES_S; then that address has to wait."""
 FAILURES_S = 60.0
 MOST_ADDRESSES = 10_000
-"""That are remembered; then the oldest are forgotten."""
+"""Maximum number of addresses to remember; beyond it the oldest are dropped."""
 MOST_JSON = 1 << 20
-"""Bytes of a body."""
+"""Maximum number of bytes of a JSON body."""
 MOST_HEADERS = 64 * 1024
-"""Bytes of all headers of a request."""
+"""Maximum number of bytes of all headers of a request."""
 _PORTS = {"http": 80, "https": 443}
 _OF_SOCKETS = {"ws": "http", "wss": "https"}
 _is_upload = re.compile(r"/api/v1/jobs/(upload|[^/]+/items/upload)").fullmatch
-"""Of the paths whose bodies may be longer, by POST: `Uploads` bounds them."""
+"""Matches the paths that accept longer bodies by POST; `Uploads` limits those bodies."""
 
 
 class Origin(NamedTuple):
-    """What a browser holds apart: two pages of one host are strangers when their ports differ."""
+    """An origin as browsers compare it: two pages of the same host with different ports are strangers."""
 
     scheme: str
     host: str
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(header: str) -> Origin | None:
-    """Reads an Origin header: scheme, host and port. None: it names none."""
+    """Reads an Origin header: scheme, host and port. Returns None for a header without an origin."""
     parts = _split(header)
     if parts is None or not parts.hostname or parts.scheme not in _PORTS:
         return None
@@ -48,7 +48,7 @@ def origin_of(header: str) -> Origin | None:
 
 
 def origin_asked(scheme: str, host: str) -> Origin | None:
-    """Returns the origin of the controller as it was asked: by the scheme of the connection and the Host header."""
+    """Returns the controller's origin from the client's view: the scheme of the connection and the Host header."""
     return origin_of(f"{_OF_SOCKETS.get(scheme, scheme)}://{host}")
 
 
@@ -58,13 +58,13 @@ def proxies_of(names: str) -> list[str]:
 
 
 def hostname_of(header: str) -> str:
-    """Returns the name in a Host header, without port; empty when it is none."""
+    """Returns the name in a Host header, without port; empty for an invalid header."""
     parts = _split(f"//{header}")
     return (parts.hostname or "") if parts else ""
 
 
 def _split(address: str) -> SplitResult | None:
-    """None: it is no authority alone, with or without a scheme."""
+    """Splits an authority with or without a scheme. Returns None for anything else."""
     if any(sign in address for sign in " @\\\t,?#%") or not address.isascii():
         return None
     try:
@@ -76,18 +76,20 @@ def _split(address: str) -> SplitResult | None:
 
 
 class Hosts:
-    """Names under which the controller may be asked: else a page elsewhere could reach it by a name of its own."""
+    """Host names that requests may use. Other names are refused, so a foreign page cannot reach the controller by its
+    own name.
+    """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = {*LOOPBACK, *(name.strip().lower().strip("[]") for name in names if name.strip())}
 
     def take(self, host: str) -> bool:
-        """Whether a Host header names one of them."""
+        """Returns True if a Host header has an allowed name."""
         return hostname_of(host) in self._names
 
 
 class Failures:
-    """Wrong tokens by the address they came from. Of this process."""
+    """Counts wrong tokens by client address, in this process."""
 
     def __init__(self) -> None:
         self._times: dict[str, deque[float]] = {}
@@ -100,7 +102,7 @@ class Failures:
             del self._times[next(iter(self._times))]
 
     def wait_s(self, address: str) -> float:
-        """How long the address is to wait before it is listened to again; 0: not at all."""
+        """Returns the seconds until the address may try again; 0 if it need not wait."""
         times = self._times.get(address)
         if not times or len(times) < MOST_FAILURES:
             return 0.0
@@ -108,12 +110,14 @@ class Failures:
 
 
 def most_bytes(method: str, path: str) -> int:
-    """Of a body for the API."""
+    """Returns the maximum number of bytes of an API body."""
     return sys.maxsize if method == "POST" and _is_upload(path) else MOST_JSON
 
 
 def bounded(receive: Receive, most: int) -> Receive:
-    """The same, for a body that is not too long, and comes fast enough. Raises HTTPException (413, 408) for others."""
+    """Wraps `receive` with limits on size and speed of the body. Raises HTTPException (413 or 408) when one is
+    exceeded.
+    """
     waited, taken, whole = 0.0, 0, False
 
     async def receive_in_time() -> Message:

@@ -1,7 +1,7 @@
-"""What Prometheus is told of a harvester: what MongoDB and Redis say, read when it is asked, and kept nowhere.
+"""Metrics for Prometheus: the state of MongoDB and Redis, read at each scrape and stored nowhere.
 
-`observe` asks, `families` says it in Prometheus's words, and `exposition` does both. The metrics of a worker process
-are in harvester.worker.metrics. docs/operating.md lists all of them.
+`observe` reads, `families` converts to Prometheus's metrics, and `exposition` does both. The metrics of a worker
+process are in harvester.worker.metrics. docs/operating.md lists all metrics.
 """
 
 import asyncio
@@ -44,17 +44,21 @@ logger = logging.getLogger(__name__)
 Document = dict[str, Any]
 
 SERVER_S = 4.0
-"""How long each server may take: Prometheus waits 10 s by default, and is to be told which one is away."""
+"""Seconds that each server may take. Prometheus waits 10 s by default and must still learn which server is away."""
 MOST_JOBS = 100
-"""Open and paused jobs that have series of their own, the latest; all are in harvester_jobs."""
+"""Maximum number of open and paused jobs with their own series, the latest first; harvester_jobs counts all jobs."""
 MOST_OUTCOMES = 30
-"""Of a job's items, those that have series of their own; the rest is `other`."""
+"""Maximum number of outcomes of a job with their own series; the rest is `other`."""
 MOST_SITES = 200
-"""Sites that are left alone and have series of their own, of each spider; all are in harvester_sites_left_alone."""
+"""Maximum number of sites with an open breaker that have their own series, by spider. harvester_sites_left_alone counts
+all.
+"""
 MOST_COUNTED = 10_000
-"""Due items of a job that are counted each time. Of more the job's own counts tell, which may be a minute old."""
+"""Maximum number of due items of a job to count each time. Beyond it the job's own counts are used; they may be a
+minute old.
+"""
 ITEMS_A_WORKER = 1_000
-"""Due items and requests for which one more worker process is wanted."""
+"""Number of due items and requests that justify one more worker process."""
 PLACES = ("ready", "parked", "waiting", "leased", "dead")
 
 
@@ -63,55 +67,57 @@ class ObservedJob(NamedTuple):
 
     job: Job
     due: int
-    """Items that may be begun now."""
+    """Number of items that may be claimed now."""
     oldest_due_s: float
-    """For how long the next of them has waited, in seconds; of a standing job: how late it is. 0: none is due."""
+    """Seconds that the next due item has waited; in a recurring job, how late it is. 0: no item is due."""
 
 
 class ObservedFrontier(NamedTuple):
-    """What is to be fetched of a spider."""
+    """The requests and breakers of a spider's frontier."""
 
     counts: Depth
     breakers: dict[str, BreakerStatus]
-    """Those that are not closed; the name is that of the site; with a tier of proxies: site, zero byte, tier."""
+    """Breakers that are not closed, by site; for a tier of proxies the name is site, zero byte, tier."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """All that is known at one moment. What could not be asked is absent."""
+    """The observations of one moment. Fields of a server that did not answer are empty."""
 
     up: dict[str, bool]
-    """Server -> whether it answered."""
+    """Server name -> True if it answered."""
     disks: Sequence[DiskUse] = ()
     job_states: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Spider and state -> jobs."""
+    """(Spider, state) -> number of jobs."""
     jobs: Sequence[ObservedJob] = ()
     workers: dict[str, int] = field(default_factory=dict)
-    """Spider -> processes that were heard of within a minute."""
+    """Spider -> number of worker processes with a heartbeat within the last minute."""
     frontiers: dict[str, ObservedFrontier] = field(default_factory=dict)
-    """By spider."""
+    """Frontiers by spider."""
     publishing: admin.PublishStatus | None = None
-    """None: nothing is published."""
+    """The state of publishing. None: no sink is configured."""
 
     @property
     def spiders(self) -> list[str]:
-        """All of which anything is known."""
+        """Returns all spiders with a job, frontier or worker."""
         of_jobs = {spider for spider, _ in self.job_states}
         return sorted({*of_jobs, *self.frontiers, *self.workers})
 
     def queue_depth(self, spider: str) -> int:
-        """Items that may be begun, and requests that may be or are being fetched: what workers could do now."""
+        """Returns the work that workers could do now: due items, and requests that are ready or leased."""
         due = sum(each.due for each in self.jobs if each.job.spider == spider)
         counts = self.frontiers[spider].counts if spider in self.frontiers else None
         return due + (counts.ready + counts.leased if counts else 0)
 
     def wanted_workers(self, spider: str) -> int:
-        """For so long a queue. What sites allow is not looked at: docs/capacity.md says how many are of use."""
+        """Returns the number of workers for this queue. It ignores the limits of sites: docs/capacity.md says how many
+        are useful.
+        """
         return math.ceil(self.queue_depth(spider) / ITEMS_A_WORKER)
 
 
 async def exposition(config: Config, database: AsyncDatabase[Document], accept: str = "") -> tuple[bytes, str]:
-    """The text and its content type, as the header Accept wants it. Raises nothing because of a server that is away."""
+    """Returns the text and its content type according to the Accept header. Unreachable servers raise no exception."""
     observed = await observe(config, database)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Once(observed))
@@ -120,7 +126,7 @@ async def exposition(config: Config, database: AsyncDatabase[Document], accept: 
 
 
 class _Once(Collector):
-    """What was observed just now."""
+    """A collector of one observation."""
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
@@ -133,7 +139,7 @@ class _Once(Collector):
 
 
 async def observe(config: Config, database: AsyncDatabase[Document]) -> Observed:
-    """Asks Redis before it looks for due items, since sites that are left alone have none."""
+    """Reads all servers. Redis comes before the due items, because sites with an open breaker have no due items."""
     disks = disks_of(config)
     try:
         with pymongo.timeout(SERVER_S):
@@ -159,7 +165,7 @@ async def _job_states(database: AsyncDatabase[Document]) -> dict[tuple[str, str]
 
 
 async def _workers(database: AsyncDatabase[Document]) -> dict[str, int]:
-    """Runs that are under way: each is a process."""
+    """Returns the number of running runs by spider: each run is a process."""
     heard_of = {"state": "running", "heartbeat_at": {"$gte": datetime.now(UTC) - timedelta(seconds=LOST_AFTER_SECONDS)}}
     group = {"$group": {"_id": "$spider", "runs": {"$sum": 1}}}
     rows = await (await database.runs.aggregate([{"$match": heard_of}, group])).to_list()
@@ -167,7 +173,7 @@ async def _workers(database: AsyncDatabase[Document]) -> dict[str, int]:
 
 
 async def _frontiers(config: Config, spiders: Sequence[str]) -> dict[str, ObservedFrontier] | None:
-    """None when Redis does not answer."""
+    """Returns the frontiers, or None when Redis does not answer."""
     redis: Redis | None = None
     try:
         redis = await asyncio.to_thread(connect, config)
@@ -216,7 +222,7 @@ async def _publishing(config: Config, database: AsyncDatabase[Document]) -> admi
 
 
 async def _at_once(operation: Callable[[], Any]) -> Any:
-    """Prometheus asks again by itself."""
+    """Calls without a retry, because Prometheus scrapes again by itself."""
     return await operation()
 
 
@@ -224,7 +230,7 @@ async def _at_once(operation: Callable[[], Any]) -> Any:
 
 
 def families(observed: Observed) -> Iterator[Metric]:
-    """In Prometheus's words. A label `job` would be Prometheus's own, so jobs are labelled `job_id`."""
+    """Yields the metrics. Jobs are labelled `job_id`, because Prometheus itself sets a label `job`."""
     yield InfoMetricFamily("harvester_build", "The harvester that answers.", {"version": __version__})
     up = _gauge("harvester_server_up", "1 if MongoDB, or Redis, answered just now.", "server")
     for server, answers in observed.up.items():
@@ -274,7 +280,7 @@ def _of_jobs(observed: Observed) -> Iterator[Metric]:
 
 
 def _items_of(job: Job) -> dict[tuple[str, str], int]:
-    """State and outcome -> items. An item without one has an empty outcome."""
+    """Returns (state, outcome) -> number of items. Items without an outcome have an empty one."""
     by_outcome: Counter[str] = Counter()
     for row in job.counts:
         by_outcome[row.outcome] += row.items

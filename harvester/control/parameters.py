@@ -1,4 +1,4 @@
-"""Query parameters that a route does not know are refused: one that is misspelt would be ignored in silence."""
+"""Refuses query parameters that a route does not know; a misspelt one would be ignored silently."""
 
 from collections import Counter
 from typing import Any
@@ -10,11 +10,11 @@ from harvester.control.problems import ApiProblem, InputFault
 from harvester.validation import did_you_mean
 
 Known = dict[str, bool]
-"""Query parameters of a route, each with whether it may be given several times."""
+"""Query parameters of a route; True if the parameter may be repeated."""
 
 
 async def check_parameters(request: Request) -> None:
-    """Raises Problem for a query parameter that the route does not know, or that is given twice in place of once."""
+    """Raises ApiProblem for a query parameter that the route does not know, or that must not be repeated."""
     if not request.query_params:
         return
     known = _known(request)
@@ -36,7 +36,7 @@ def _fault(name: str, known: Known) -> str:
 
 
 def _known(request: Request) -> Known:
-    """Returns the route's parameters. Describes only this route: a document with all routes takes a second."""
+    """Returns the route's parameters. Describes only this route, because a document with all routes takes a second."""
     route: Any = request.scope["route"]
     made: dict[str, Known] = request.app.state.parameters
     if route.operation_id not in made:

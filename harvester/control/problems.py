@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_S = 5
-"""When to ask again where a server is away."""
+"""Seconds that a client should wait before it retries when a server is down."""
 MOST_DETAIL = 2000
-"""Characters."""
+"""Maximum number of characters of a problem's detail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class InputFault:
     """One thing that is wrong with a request."""
 
     pointer: str
-    """Where, as a JSON pointer: /body/items/3, /query/limit."""
+    """JSON pointer to the faulty part: /body/items/3, /query/limit."""
     detail: str
 
 
@@ -52,18 +52,18 @@ class ProblemDetails:
     """What an answer says that is none of success."""
 
     type: str
-    """urn:harvester:problem:<word>: for programs."""
+    """The kind of problem, for programs: urn:harvester:problem:<word>."""
     title: str
     status: int
     detail: str
-    """A sentence for a person: what is wrong, and what to do."""
+    """A sentence for people: the problem and its remedy."""
     instance: str = ""
-    """By which the log's line is found. Only of what should not happen."""
+    """The identifier of the log line. Set only for unexpected errors."""
     errors: Sequence[InputFault] = ()
 
 
 class ApiProblem(Exception):
-    """Ends a request with an error that is said in the answer. May be raised anywhere below a route."""
+    """Ends a request with an error response. May be raised anywhere below a route."""
 
     def __init__(
         self, status: int, word: str, detail: str, *, headers: Mapping[str, str] = {}, errors: Sequence[InputFault] = ()
@@ -111,17 +111,17 @@ _MEANINGS = {
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What OpenAPI is to say of these statuses."""
+    """Returns OpenAPI's description of error responses with these statuses."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
 
 USUAL = documented(400, 401, 403, 422, 429, 503)
-"""Of every route of the API."""
+"""The error responses of every route of the API."""
 
 
 def answer(problem: ApiProblem, *, instance: str = "") -> JSONResponse:
-    """The problem as an answer."""
+    """Returns the problem as a response."""
     body: dict[str, Any] = {
         "type": f"urn:harvester:problem:{problem.word}",
         "title": HTTPStatus(problem.status).phrase,
@@ -134,7 +134,7 @@ def answer(problem: ApiProblem, *, instance: str = "") -> JSONResponse:
 
 
 def problem_of(error: Exception) -> ApiProblem | None:
-    """What is said of an exception that may be expected; None for a fault of the program."""
+    """Returns the problem for an expected exception, or None for a bug."""
     if isinstance(error, ApiProblem):
         return error
     if isinstance(error, PyMongoError):
@@ -155,7 +155,7 @@ def problem_of(error: Exception) -> ApiProblem | None:
 
 
 def handle(app: FastAPI) -> None:
-    """From now on every error of the app is a problem."""
+    """Installs the handlers that turn every error of the app into a problem."""
     for kind in (ApiProblem, HTTPException, HarvesterError, PyMongoError, BSONError, UnicodeEncodeError):
         app.add_exception_handler(kind, _expected)
     app.add_exception_handler(RequestValidationError, _invalid)

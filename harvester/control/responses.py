@@ -1,4 +1,4 @@
-"""Answers that a route makes itself, with another status or a Location."""
+"""Responses that a route builds itself, to set another status or a Location."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _writers: dict[type, TypeAdapter[Any]] = {}
 
 
 def answered(value: Any, status: int = 200, location: str = "") -> Response:
-    """The value as JSON, as FastAPI would write it."""
+    """Returns the value as JSON, in the form that FastAPI would give it."""
     kind = type(value)
     if kind not in _writers:
         _writers[kind] = TypeAdapter(kind)

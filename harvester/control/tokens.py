@@ -1,4 +1,4 @@
-"""Tokens of the API. MongoDB has only their digests, so whoever reads the database cannot use one."""
+"""Tokens of the API. MongoDB stores only their digests, so a reader of the database cannot use a token."""
 
 import hashlib
 import hmac
@@ -23,22 +23,22 @@ Document = dict[str, Any]
 TOKENS = "tokens"
 """Name of the collection."""
 FILE = "token"
-"""Of the one that `harvester up` makes, in the state folder."""
+"""Name of the file in the state folder with the token that `harvester up` makes."""
 MOST_NAME = 100
-"""Characters."""
+"""Maximum number of characters of a token's name."""
 _read = re.compile(r"harvester_([0-9a-f]{12})_([0-9a-f]{64})", re.ASCII).fullmatch
 _NOBODY = hashlib.sha256(b"nobody").hexdigest()
-"""Compared with where there is no token, so that it takes as long."""
+"""The digest to compare with when the token is unknown, so that the check takes equally long."""
 
 
 class Scope(StrEnum):
-    """What a token may do. Each may do what those before it may."""
+    """The rights of a token. Each scope includes the ones before it."""
 
     READ = "read"
     OPERATE = "operate"
-    """Submit, pause, resume, cancel, retry, hold."""
+    """Permits submitting, pausing, resuming, cancelling, retrying and holding."""
     ADMIN = "admin"
-    """Change what runs by itself, and see what was done by whom."""
+    """Permits changing automatic work, and reading the audit."""
 
     def allows(self, wanted: "Scope") -> bool:
         order = list(Scope)
@@ -47,25 +47,25 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """A token, without what is secret of it. Times in UTC."""
+    """A token without its secret. Times in UTC."""
 
     id: str
     name: str
-    """Who has it, for people."""
+    """The name of its owner, for people."""
     scope: Scope
     created_at: datetime
     expires_at: datetime | None = None
-    """None: never."""
+    """None: the token never expires."""
 
 
 class Tokens:
-    """Those of a database."""
+    """The tokens of a database."""
 
     def __init__(self, database: AsyncDatabase[Document]) -> None:
         self._tokens = database[TOKENS]
 
     async def add(self, name: str, scope: Scope, lasts: timedelta | None = None) -> tuple[ApiToken, str]:
-        """A new token, and what its holder is given, which nobody can be told again. Raises UsageError."""
+        """Creates a token. Returns it with its secret text, which cannot be read again later. Raises UsageError."""
         if not 0 < len(name) <= MOST_NAME or not name.isprintable():
             raise UsageError(f"The name of a token has 1 to {MOST_NAME} characters, each of them printable.")
         created = now()
@@ -83,11 +83,11 @@ class Tokens:
         return token, text
 
     async def list(self) -> list[ApiToken]:
-        """All that were not revoked, the oldest first."""
+        """Returns all tokens that were not revoked, the oldest first."""
         return [_token(row) for row in await self._tokens.find(sort=[("created_at", 1), ("_id", 1)]).to_list()]
 
     async def revoke(self, which: str) -> ApiToken:
-        """By id, or by a name that only one has. From the next request on it is none. Raises UsageError."""
+        """Revokes a token by id or by a unique name. It is refused from the next request on. Raises UsageError."""
         found = await self._tokens.find({"$or": [{"_id": which}, {"name": which}]}).to_list()
         if len(found) != 1:
             why = "is the name of several: give an id" if found else "is neither the id nor the name of one"
@@ -96,21 +96,21 @@ class Tokens:
         return _token(found[0])
 
     async def holder(self, text: str) -> ApiToken | None:
-        """The token of which this is the text; None when it is none, or its time is over."""
+        """Returns the token with this secret text, or None if it is unknown or expired."""
         parts = _read(text)
         row = await self._tokens.find_one({"_id": parts[1]}) if parts else None
         is_same = hmac.compare_digest(_digest(text), row["digest"] if row else _NOBODY)
         return _current(row) if row and is_same else None
 
     async def known(self, token: str) -> ApiToken | None:
-        """The token with this id, unless it was revoked or its time is over."""
+        """Returns the token with this id, or None if it was revoked or has expired."""
         return _current(await self._tokens.find_one({"_id": token}))
 
 
 async def kept_token(config: Config, tokens: Tokens) -> tuple[str, bool]:
-    """The text of this machine's own token (scope admin), and whether it was made just now.
+    """Returns the text of this machine's own token (scope admin), and True if it was created just now.
 
-    It is kept in a file that is closed to others. Raises UsageError when the file may be read by others.
+    A file that only its owner can read saves it. Raises UsageError when others can read the file.
     """
     path = config.state_dir / FILE
     if path.exists():

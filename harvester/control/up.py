@@ -33,39 +33,43 @@ from harvester.worker.supervisor import check_services
 
 HOST, PORT = "127.0.0.1", 8000
 LOCK, ADDRESS, LOG = "up.lock", "up.address", "worker.log"
-"""Files in the state folder. The log is begun anew with each start of the workers."""
+"""Files in the state folder. The log is emptied at each start of the workers."""
 MOST_LOG_BYTES = 50_000_000
-"""Of the log; then it is begun anew too, and what was in it is kept once."""
+"""Maximum number of bytes of the log. Beyond it the log is copied to a single backup and emptied."""
 LOG_LOOK_S = 60.0
 CLOSE_S = 3
-"""How long connections may take that are open when it ends."""
+"""Seconds that open connections may take when the server stops."""
 LOOK_S = 0.05
 FIRST_REST_S, MOST_REST_S = 1.0, 60.0
-"""Before workers are started again that ended by themselves."""
+"""Seconds to wait before workers that ended by themselves are restarted."""
 LAST_LINES, LAST_BYTES = 3, 64 * 1024
-"""Of what those workers said: lines that are shown, among so many bytes."""
+"""Lines of the workers' log to show when they end, and bytes at its end to search for them."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What somebody typed."""
+    """The options of the command line."""
 
     host: str = HOST
     port: int = PORT
-    """0: any that is free."""
+    """0: any free port."""
     workers: int = 1
-    """0: none."""
+    """0: no workers."""
 
 
 async def up(config: Config, wanted: UpOptions, say: Say) -> int:
-    """The exit code. Raises UsageError for a folder or port in use, StorageError, ServiceError."""
+    """Runs until a signal and returns the exit code. Raises UsageError for a folder or port in use, StorageError,
+    ServiceError.
+    """
     with _only_one(config) as address, _listening(wanted) as listening:
         await asyncio.to_thread(check_services, config)
         url = _url(wanted.host, listening.getsockname()[1])
         app = create_app(config, hosts=[wanted.host])
-        from harvester.control.pages.mount import mount  # what was typed wrong is told before this second passes
+        from harvester.control.pages.mount import (
+            mount,
+        )  # imported late: it takes a second, and wrong arguments should fail before
 
         links = mount(app)
         server = _Server(
@@ -75,7 +79,7 @@ async def up(config: Config, wanted: UpOptions, say: Say) -> int:
                 log_config=None,
                 access_log=False,
                 timeout_graceful_shutdown=CLOSE_S,
-                proxy_headers=False,  # the app reads them, from proxies that are named
+                proxy_headers=False,  # the app reads them, only from the configured proxies
             )
         )
         serving = asyncio.create_task(server.serve([listening]))
@@ -99,7 +103,9 @@ async def up(config: Config, wanted: UpOptions, say: Say) -> int:
 async def _until_told(
     config: Config, wanted: UpOptions, serving: asyncio.Task[None], say: Say, greet: Callable[[], None]
 ) -> int:
-    """Workers and page go on until a signal comes, which is heard before anybody is greeted; the workers' exit code."""
+    """Runs workers and page until a signal, and returns the workers' exit code. Signal handlers are installed before
+    `greet`.
+    """
     workers, told = WorkerSession(config, wanted.workers, say), asyncio.Event()
 
     def tell(number: int) -> None:
@@ -117,7 +123,7 @@ async def _until_told(
     greet()
     keeping, stopping = asyncio.create_task(workers.keep()), asyncio.create_task(told.wait())
     try:
-        ends = [serving, stopping, *([keeping] if wanted.workers else [])]  # a fault in the last ends all
+        ends = [serving, stopping, *([keeping] if wanted.workers else [])]  # an exception in `keeping` ends everything
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if not told.is_set():
             workers.drain()
@@ -129,7 +135,7 @@ async def _until_told(
 
 
 class WorkerSession:
-    """`harvester worker` beside the page, in a session of its own: Ctrl-C reaches this process alone."""
+    """Runs `harvester worker` beside the page, in its own session: Ctrl-C reaches only this process."""
 
     def __init__(self, config: Config, processes: int, say: Say) -> None:
         self._config = config
@@ -140,7 +146,9 @@ class WorkerSession:
         self.log = config.state_dir / LOG
 
     async def keep(self) -> int:
-        """Starts them, and again when they end by themselves, until they are drained; the last exit code."""
+        """Starts the workers and restarts them when they end by themselves, until they are drained. Returns the last
+        exit code.
+        """
         code, times = 0, 0
         while self._processes and not self._draining.is_set():
             try:
@@ -166,7 +174,7 @@ class WorkerSession:
     async def _live(self) -> int:
         command = [sys.executable, "-m", "harvester"]
         self.log.write_bytes(b"")
-        with self.log.open("ab") as log:  # so that the workers go on at its beginning when it is begun anew
+        with self.log.open("ab") as log:  # append mode: after a truncation the workers write at the new end
             process = self._process = await asyncio.create_subprocess_exec(
                 *command,
                 *("worker", "--processes", str(self._processes)),
@@ -177,7 +185,7 @@ class WorkerSession:
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
-        if self._draining.is_set():  # while they were started
+        if self._draining.is_set():  # the signal may have come during the start
             self.drain()
         bounding = asyncio.create_task(self._bound_log())
         try:
@@ -197,7 +205,7 @@ class WorkerSession:
                 self._say(f"{self.log} grows beyond {size(MOST_LOG_BYTES)}, and cannot be begun anew: {error}.")
 
     def drain(self) -> None:
-        """Has them finish what is in flight; a second time: end at once."""
+        """Lets the workers finish requests in flight; a second call ends them at once."""
         self._draining.set()
         if self._process:
             with contextlib.suppress(ProcessLookupError):
@@ -212,7 +220,7 @@ class WorkerSession:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to `up`."""
+    """A uvicorn server that leaves signals to `up`."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -221,7 +229,9 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _only_one(config: Config) -> Iterator[Path]:
-    """One in a folder: the file in which its address stands while it runs."""
+    """Allows one process per folder. Yields the path of the file for its address. Raises UsageError when another
+    process runs.
+    """
     folder = config.state_dir
     address = folder / ADDRESS
     lock = FileLock(folder / LOCK, timeout=0)
@@ -242,11 +252,11 @@ def _only_one(config: Config) -> Iterator[Path]:
 
 @contextmanager
 def _listening(wanted: UpOptions) -> Iterator[socket.socket]:
-    """Raises UsageError when the port or the address cannot be had."""
+    """Yields a listening socket. Raises UsageError when the port or address cannot be used."""
     try:
         found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         made = socket.create_server(found[0][4][:2], family=found[0][0])
-    except (OSError, UnicodeError) as error:  # the latter: of a host that none can be called
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
         why = getattr(error, "strerror", None) or str(error)
         remedy = "Give an address of this machine with --host."
         if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES):
@@ -262,7 +272,7 @@ def _url(host: str, port: int) -> str:
 
 def _greet(config: Config, wanted: UpOptions, url: str, link: str, token: str, say: Say) -> None:
     say(f"The control room: {url}")
-    if not logs.is_json():  # whoever collects logs is to get no secret
+    if not logs.is_json():  # collected logs must not contain secrets
         say(f"To log one browser in, once, within ten minutes: {link}")
     path = config.state_dir / FILE
     if token and not logs.is_json():

@@ -1,7 +1,7 @@
-"""Bodies of any length, in a file that nobody else can name and that ends with the process.
+"""Bodies of any length, in an unnamed temporary file that disappears with the process.
 
-So what is done with one begins when it is whole: a connection that breaks, or a controller that dies, leaves nothing.
-Compressed ones (gzip) are bounded by what comes out of them.
+The work on a body begins only when it is complete, so a broken connection or a dying controller leaves nothing behind.
+Compressed bodies (gzip) are limited by their decompressed size.
 """
 
 import asyncio
@@ -22,38 +22,41 @@ from harvester.jobs.inputs import SAMPLE_BYTES
 from harvester.stores.private_files import make_closed
 
 MAX_RATIO, FREE_BYTES = 100, 1 << 20
-"""A compressed body unpacks to at most so many times its size, and to so many bytes in any case. Lists of items, even
-with much that repeats, unpack to 30 times theirs; what is made to be work for others to a thousand times."""
+"""Limits of decompression: a body may unpack to MAX_RATIO times its size, or to FREE_BYTES if that is more. Even
+repetitive lists of items unpack to 30 times their size; malicious bodies reach a thousand times.
+"""
 PIECE_BYTES = 1 << 20
-"""That are decompressed together."""
+"""Bytes to decompress at a time."""
 MOST_AT_ONCE = 4
-"""Uploads of a controller."""
+"""Maximum number of simultaneous uploads of a controller."""
 AGAIN_S = 5
 _GZIP = 31
-"""Of zlib: a header of gzip, and its largest window."""
+"""The zlib parameter for a gzip header and the largest window."""
 
 
 class Upload(NamedTuple):
-    """A body that has come whole."""
+    """A complete body."""
 
     file: "BufferedReader[Any]"
-    """At its beginning."""
+    """The body, positioned at its beginning."""
     digest: str
-    """SHA-256 of what is in it, in hexadecimal."""
+    """SHA-256 of the decompressed content, in hexadecimal."""
 
 
 class Uploads:
-    """Takes bodies into files in a folder."""
+    """Receives bodies into files in a folder."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
-        """`most_bytes`: of one, decompressed."""
+        """`most_bytes`: maximum number of decompressed bytes of a body."""
         self._folder = folder
         self._most = most_bytes
         self._running = 0
 
     @asynccontextmanager
     async def take(self, request: Request) -> AsyncIterator[Upload]:
-        """The body of a request. Raises Problem when it is too large, no gzip though it says so, or one too many."""
+        """Yields the body of a request. Raises ApiProblem if it is too large or no valid gzip, or if too many uploads
+        are running.
+        """
         encoding = request.headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ApiProblem(415, "media_type", f"The Content-Encoding {encoding!r} is not read; gzip is.")
@@ -69,7 +72,7 @@ class Uploads:
                 left = self._most
                 async for chunk in request.stream():
                     left -= len(chunk)
-                    if left < 0:  # gzip may go on without anything coming out of it
+                    if left < 0:  # gzip may continue without any output
                         raise _too_large()
                     if chunk:
                         await asyncio.to_thread(_write, pieces, chunk, raw, digest)
@@ -86,7 +89,9 @@ class Uploads:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """Returns what comes of the work. Cancels it when whoever asked is gone, and raises Problem. The body has come."""
+    """Returns the result of the work. If the client disconnects, cancels the work and raises ApiProblem. The body must
+    be read.
+    """
     working = asyncio.create_task(work)
     leaving = asyncio.create_task(_left(request))
     try:
@@ -106,7 +111,7 @@ async def _left(request: Request) -> None:
 
 
 class _Plain:
-    """What comes, as it is."""
+    """Writes an uncompressed body."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -116,16 +121,16 @@ class _Plain:
         if self._left < 0:
             raise _too_large()
         view = memoryview(chunk)
-        while view:  # where there is no more room for all of it, a part is written first
+        while view:  # on a nearly full disk a write may be partial
             view = view[file.write(view) :]
         digest.update(chunk)
 
     def end(self) -> None:
-        """Raises Problem when something is missing."""
+        """Raises ApiProblem when the body is incomplete."""
 
 
 class _Gunzip(_Plain):
-    """What comes, decompressed a piece at a time; gzip files in a row are one."""
+    """Writes a gzip body, decompressed a piece at a time. Concatenated gzip files count as a single file."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)

@@ -1,4 +1,4 @@
-"""What webhooks are told of a job: a CloudEvents 1.0 envelope, the same bytes however often it is sent."""
+"""The events of a job that webhooks receive: a CloudEvents 1.0 envelope, with identical bytes at each attempt."""
 
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -10,57 +10,57 @@ from harvester.jobs.service import JobService
 from harvester.publish.events import Event, body_of, written
 
 TOLD_STATES = (JobState.PAUSED, JobState.FINISHED, JobState.CANCELLED)
-"""Of jobs that others are told of."""
+"""States of jobs that webhooks receive."""
 
 
 class JobEvent(NamedTuple):
-    """An event as it is sent."""
+    """A serialized event."""
 
     id: str
-    """A digest of the job, its state, and when it came into that: the same when it is sent again."""
+    """A digest of the job, its state and the time of the change, so it is identical when it is sent again."""
     type: str
-    """`harvester.job.finished`."""
+    """For example `harvester.job.finished`."""
     job: str
     body: bytes
-    """JSON."""
+    """The JSON of the event."""
 
     @property
     def event(self) -> Event:
-        """As what signs and sends takes it."""
+        """Returns the event in the form that the sender signs."""
         return Event(self.id, self.type, self.type, self.body)
 
 
 class JobEventData(msgspec.Struct, frozen=True):
-    """What the event says of the job."""
+    """The job's data in an event."""
 
     job: str
     spider: str
     name: str
     state: JobState
     reason: str
-    """Why it is paused."""
+    """The reason of a pause."""
     items: int
     states: dict[str, int]
-    """Items by state; likewise below."""
+    """Number of items by state; `outcomes` counts them by outcome."""
     outcomes: dict[str, int]
     created_at: str
     ended_at: str | None
-    """RFC 3339, in UTC."""
+    """RFC 3339, in UTC. `created_at` has the same form."""
 
 
 def is_told(job: Job) -> bool:
-    """Whether it is in a state that others are told of."""
+    """Returns True if webhooks receive the job's state."""
     return job.state in TOLD_STATES
 
 
 async def event_of(jobs: JobService, document: Document, source: str) -> JobEvent | None:
-    """Of a job as MongoDB holds it, counted anew; None when it goes on, or is not there any more."""
+    """Returns the event of a job document, with fresh counts, or None if the job was resumed or does not exist."""
     if not document or not is_told(read_job(document)):
         return None
     report = await jobs.report(document["_id"])
     job, known = report.job, read_job(document)
     if job.state is not known.state:
-        return None  # it is told when it stops the next time
+        return None  # the next stop sends an event
     at = document.get(STOPPED_AT) or job.ended_at or job.created_at
     data: dict[str, Any] = msgspec.to_builtins(
         JobEventData(

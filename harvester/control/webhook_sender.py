@@ -1,7 +1,7 @@
-"""Sends what webhooks are to be told until they confirm it. Any number of processes may do so at once.
+"""Sends events to webhooks until they confirm. Any number of processes may run a sender.
 
-A delivery is taken by one of them for a minute: when it dies meanwhile, another sends the same. Each receiver is sent
-one event at a time, so that a slow one keeps nobody waiting.
+A sender claims a delivery for a minute; if it dies meanwhile, another sends the same delivery. Each receiver gets a
+single event at a time, so a slow receiver delays no other.
 """
 
 import asyncio
@@ -43,24 +43,26 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 8
-"""Receivers that are sent something at the same time."""
+"""Maximum number of receivers to send to at the same time."""
 TAKEN_S = 60.0
-"""How long a delivery is one process's: longer than a receiver may take to answer."""
+"""Seconds that a delivery stays claimed: longer than a receiver may take to answer."""
 IDLE_S = 0.5
-"""Between two looks at what is to be done, when there was nothing."""
+"""Seconds between two polls when there was no work."""
 AWAY_S = 5.0
-"""Until it is tried again when MongoDB cannot be reached."""
+"""Seconds to wait after MongoDB was unreachable."""
 GIVE_UP = timedelta(hours=75)
-"""How long a receiver may fail before nothing is sent to it any more until somebody resumes it; an event likewise."""
+"""Time that a receiver may fail before sending stops until a person resumes it. An event is given up after the same
+time.
+"""
 BATCH = 100
-"""Jobs of which deliveries are made together."""
+"""Maximum number of jobs per round of deliveries."""
 _WELL = {"failing_since": "", "said": "", "next_at": ""}
-"""What is forgotten of a receiver that answers as one that is well."""
+"""Fields to delete when a receiver works again."""
 
 
 @asynccontextmanager
 async def sending(jobs: JobService) -> AsyncIterator["JobWebhookSender"]:
-    """Sends while the body runs."""
+    """Runs a sender during the `with` block."""
     sender = JobWebhookSender(jobs)
     running = asyncio.create_task(sender.run())
     try:
@@ -70,7 +72,7 @@ async def sending(jobs: JobService) -> AsyncIterator["JobWebhookSender"]:
 
 
 class JobWebhookSender:
-    """One of several."""
+    """A sender. Several may run at the same time."""
 
     def __init__(self, jobs: JobService) -> None:
         self._jobs = jobs
@@ -79,14 +81,14 @@ class JobWebhookSender:
         self._deliveries = jobs.database[WEBHOOK_DELIVERIES]
         self._registry = Webhooks(jobs)
         self._busy: dict[str, asyncio.Task[None]] = {}
-        """Webhook -> what is being sent to it."""
+        """Webhook -> the task that sends to it."""
         self._said = ""
-        """What kept it from its work the last time."""
+        """The last error that stopped the sender, to log it only once."""
         self.delivered = 0
-        """Events that were confirmed to this process."""
+        """Number of events that receivers confirmed to this process."""
 
     async def run(self) -> None:
-        """Until it is cancelled. What is being sent then is sent again by the next."""
+        """Sends until it is cancelled. The next sender repeats deliveries in progress."""
         poster = Poster(self._config, AT_ONCE, TIMEOUT_S)
         try:
             while True:
@@ -107,7 +109,7 @@ class JobWebhookSender:
             await poster.close()
 
     async def _work(self, poster: Poster) -> None:
-        """Until it fails."""
+        """Sends until an exception."""
         while True:
             did = await self.distribute()
             did += await self._begin(poster)
@@ -120,7 +122,7 @@ class JobWebhookSender:
                 await asyncio.sleep(IDLE_S)
 
     async def distribute(self) -> int:
-        """Makes deliveries of jobs that were paused or have ended; of how many jobs."""
+        """Creates the deliveries of jobs that were paused or have ended. Returns the number of jobs."""
         jobs = self._jobs.ledger.jobs
         rows = await jobs.find({UNTOLD: {"$exists": True}}, sort=[(UNTOLD, 1)], limit=BATCH).to_list()
         for row in rows:
@@ -135,7 +137,7 @@ class JobWebhookSender:
         return len(rows)
 
     async def _begin(self, poster: Poster) -> int:
-        """Takes a delivery that is due, and sends it in a task of its own."""
+        """Claims a due delivery and sends it in a task. Returns 0 if no delivery is due."""
         if len(self._busy) >= AT_ONCE:
             await asyncio.wait(self._busy.values(), return_when=asyncio.FIRST_COMPLETED)
             return 1
@@ -153,7 +155,7 @@ class JobWebhookSender:
 
     async def _deliver(self, poster: Poster, row: Document) -> None:
         webhook = await self._webhooks.find_one({"_id": row["webhook"]})
-        if webhook is None:  # it was removed while the delivery was made
+        if webhook is None:  # removed while the delivery was created
             await self._deliveries.delete_one({"_id": row["_id"]})
             return
         failure = await self._post(poster, webhook, row)
@@ -175,9 +177,10 @@ class JobWebhookSender:
         return await poster.post(webhook["url"], secrets_of(webhook["_id"], keys_of(self._config)), event)
 
     async def _failed(self, webhook: Document, row: Document, failure: SendFailure) -> None:
-        """It is tried again over three days. The others of its receiver wait a little, unless it is the event's fault.
+        """Schedules a retry of a delivery, for up to three days. A faulty receiver delays its other deliveries too; a
+        faulty event does not.
 
-        What is wrong with the receiver ends when it is well again, so it is asked every few minutes at least.
+        A faulty receiver recovers for all its events at once, so it is retried every few minutes at least.
         """
         now, said = datetime.now(UTC), mask(failure.said)
         tries, failing_since = row["tries"], webhook.get("failing_since") or now
@@ -189,7 +192,7 @@ class JobWebhookSender:
         if now - failed_at >= GIVE_UP:
             change |= {"due_at": NEVER, "dead_at": now}
         await self._deliveries.update_one({"_id": row["_id"]}, {"$set": change})
-        if failure.is_of_event:  # the receiver itself is well
+        if failure.is_of_event:  # the receiver itself works
             await self._webhooks.update_one({"_id": webhook["_id"]}, {"$unset": _WELL})
             return
         is_over = failure.is_final or now - failing_since >= GIVE_UP

@@ -1,6 +1,7 @@
-"""Webhooks: addresses of others that are told when a job is paused, finished or cancelled.
+"""Webhooks: URLs that receive an event when a job is paused, finished or cancelled.
 
-Each has a secret of its own, made of a key of this installation and the webhook's id: what MongoDB holds signs nothing.
+Each webhook has its own secret, derived from a key of this installation and the webhook's id, so the database alone
+cannot sign events.
 """
 
 import hmac
@@ -33,15 +34,15 @@ from harvester.stores.private_files import is_closed, make_closed, open_closed
 WEBHOOKS = "webhooks"
 """Name of the collection of webhooks."""
 WEBHOOK_DELIVERIES = "webhook_deliveries"
-"""Name of the collection of what is to be sent to them."""
+"""Name of the collection of their unsent events."""
 MOST_WEBHOOKS = 1000
-"""Each job that ends is told to so many at most."""
+"""Maximum number of webhooks, because each job that ends may be sent to all."""
 LEAST_KEY = 32
-"""Characters of a key."""
+"""Minimum number of characters of a key."""
 TIMEOUT_S = 15.0
-"""How long a receiver may take to answer."""
+"""Seconds that a receiver may take to answer."""
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-"""When a delivery is due that waits until somebody resumes its webhook."""
+"""Due time of deliveries that wait until a person resumes their webhook."""
 
 _INDEXES = [IndexModel([("url", ASCENDING), ("job", ASCENDING), ("spider", ASCENDING)], unique=True)]
 _DELIVERY_INDEXES = [IndexModel([("due_at", ASCENDING)]), IndexModel([("webhook", ASCENDING), ("due_at", ASCENDING)])]
@@ -53,25 +54,25 @@ class Webhook:
 
     id: str
     url: str
-    """Without what may be secret in it."""
+    """The URL with secrets masked."""
     job: str
-    """The only one that it is told of; empty: of all."""
+    """The only job to report; empty: all jobs."""
     spider: str
-    """Of whose jobs it is told; empty: of all."""
+    """The spider to report jobs of; empty: all spiders."""
     created_at: datetime
     state: str
     """`sending`, `failing` or `set aside`."""
     waiting: int
-    """Events that it has not confirmed."""
+    """Number of events that it has not confirmed."""
     dead: int
-    """Those of these that are not tried any more."""
+    """Number of unconfirmed events that are no longer retried."""
     delivered: int
     delivered_at: datetime | None
     failing_since: datetime | None
     next_at: datetime | None
-    """When it is tried again; None: at once, or not before somebody resumes it."""
+    """Time of the next attempt. None: at once, or only after a person resumes it."""
     said: str
-    """Why it fails."""
+    """The last error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,11 @@ class AddedWebhook:
 
     webhook: Webhook
     secret: str
-    """As Standard Webhooks writes it."""
+    """The secret in the form of Standard Webhooks."""
 
 
 class Webhooks:
-    """What people do with webhooks. Raises UnknownWebhook for an id that is none."""
+    """The actions on webhooks. Methods raise UnknownWebhook for an unknown id."""
 
     def __init__(self, jobs: JobService) -> None:
         self._config = jobs.config
@@ -94,10 +95,10 @@ class Webhooks:
         self._source = source_of(jobs.config)
 
     async def add(self, url: str, job: str = "", spider: str = "") -> AddedWebhook:
-        """Tells an address of a job, of a spider's jobs, or of all. One that is there already stays as it is.
+        """Adds a webhook for a job, for a spider's jobs, or for all jobs. An existing webhook stays unchanged.
 
-        One job's webhook is told, too, what the job has come to before. Raises UsageError for an address that is
-        refused, or a job of another spider; UnknownJob, StorageError when there is no key and none can be written.
+        A webhook for a single job also receives the state that the job already has. Raises UsageError for a refused URL
+        or a job of another spider; UnknownJob; StorageError when there is no key and it cannot be written.
         """
         if len(url) > self._config.max_url_bytes:
             raise UsageError(f"The webhook: its address is longer than {self._config.max_url_bytes:,} characters.")
@@ -120,7 +121,7 @@ class Webhooks:
                 "created_at": datetime.now(UTC),
                 "delivered": 0,
             }
-            with suppress(DuplicateKeyError):  # another adds the same
+            with suppress(DuplicateKeyError):  # another process adds the same webhook
                 await self._webhooks.insert_one(new)
             row = await self._webhooks.find_one(which) or new
         if known and is_told(known):
@@ -130,23 +131,23 @@ class Webhooks:
         return AddedWebhook(await self._shown(row), _written(secrets_of(row["_id"], keys)[0]))
 
     async def all(self, job: str = "") -> list[Webhook]:
-        """The oldest first; with a job, those that are told of this one only."""
+        """Returns the webhooks, the oldest first; with a job, only the webhooks for this job alone."""
         rows = self._webhooks.find({"job": job} if job else {}, sort=[("created_at", 1), ("_id", 1)])
         return [await self._shown(row) async for row in rows]
 
     async def secret(self, id: str) -> str:
-        """By which its events are signed now."""
+        """Returns the secret that currently signs its events."""
         row = await self._known(id)
         return _written(secrets_of(row["_id"], keys_of(self._config))[0])
 
     async def remove(self, id: str) -> None:
-        """Nothing is sent to it any more, also not what waits."""
+        """Removes a webhook with its waiting events."""
         await self._known(id)
         await self._webhooks.delete_one({"_id": id})
         await self._deliveries.delete_many({"webhook": id})
 
     async def resume(self, id: str) -> int:
-        """Has all tried again at once that it has not confirmed; how many events."""
+        """Retries all its unconfirmed events at once. Returns their number."""
         await self._known(id)
         forgotten = dict.fromkeys(("failing_since", "set_aside_at", "said", "next_at"), "")
         await self._webhooks.update_one({"_id": id}, {"$unset": forgotten})
@@ -157,9 +158,9 @@ class Webhooks:
         return (await self._deliveries.update_many({"webhook": id}, again)).matched_count
 
     async def test(self, id: str) -> str:
-        """Sends an event that says it is a test, once: why the receiver did not confirm it, or empty.
+        """Sends a test event once. Returns the error, or an empty text if the receiver confirmed it.
 
-        Raises UsageError for an address that is refused by now.
+        Raises UsageError if the URL is refused by now.
         """
         row = await self._known(id)
         check_webhook(row["url"], f"The webhook {id}", self._config)
@@ -171,7 +172,9 @@ class Webhooks:
         return mask(failure.said) if failure else ""
 
     async def insert(self, row: Document, event: JobEvent) -> None:
-        """Has a webhook told of an event, unless that is done already. One that is set aside gets it when resumed."""
+        """Adds an event to a webhook's deliveries, unless it is there already. A suspended webhook receives it after a
+        resume.
+        """
         delivery = {
             "_id": f"{row['_id']} {event.id}",
             "webhook": row["_id"],
@@ -211,18 +214,18 @@ class Webhooks:
 
 
 async def make_indexes(database: AsyncDatabase[Any]) -> None:
-    """Of both collections."""
+    """Creates the indexes of both collections."""
     await database[WEBHOOKS].create_indexes(_INDEXES)
     await database[WEBHOOK_DELIVERIES].create_indexes(_DELIVERY_INDEXES)
 
 
 def source_of(config: Config) -> str:
-    """CloudEvents' `source`: which harvest it is."""
+    """Returns CloudEvents' `source`, which identifies the harvest."""
     return f"/harvester/{config.database}"
 
 
 def keys_of(config: Config) -> list[bytes]:
-    """Of this installation, the newest first. Without HARVESTER_WEBHOOK_KEYS it is one that a file keeps.
+    """Returns the keys of this installation, the newest first. Without HARVESTER_WEBHOOK_KEYS the key is in a file.
 
     Raises UsageError for a key that is too short, StorageError when the file can be neither read nor written.
     """
@@ -239,12 +242,12 @@ def keys_of(config: Config) -> list[bytes]:
 
 
 def secrets_of(id: str, keys: Sequence[bytes]) -> list[bytes]:
-    """By each of which the events of a webhook are signed."""
+    """Returns the secrets that sign the events of a webhook, one per key."""
     return [hmac.digest(key, f"webhook {id}".encode(), sha256) for key in keys]
 
 
 def names_of(row: Document, config: Config) -> list[str]:
-    """Returns what is no secret where it stands in a webhook's address."""
+    """Returns the words in a webhook's URL that need no masking."""
     return [row["_id"], row["job"], row["spider"], config.database]
 
 
@@ -266,7 +269,7 @@ def _kept_key(path: Path) -> str:
                 file.write(secrets.token_hex(LEAST_KEY))
                 file.flush()
                 os.fsync(file.fileno())
-            with suppress(FileExistsError):  # another process has made one meanwhile
+            with suppress(FileExistsError):  # another process has created it meanwhile
                 os.link(new, path)
             new.unlink()
         if not is_closed(path):

@@ -8,15 +8,15 @@ from harvester.control.pages.components import Field, Tag, entry
 from harvester.project import spider_loader
 
 JOB = "job"
-"""An argument that says where items come from: on pages nobody gives it."""
+"""An argument for the source of items; pages do not offer it."""
 
 Known = Mapping[str, tuple[str, tuple[str, ...], dict[str, Any]]]
-"""Name of a spider -> what it is for, its kinds of items, JSON Schema of its arguments."""
+"""Name of a spider -> its purpose, its kinds of items, the JSON Schema of its arguments."""
 
 
 @cache
 def spiders() -> Known:
-    """Those that take items."""
+    """Returns the spiders that take items."""
     loader = spider_loader()
     found = {}
     for name in sorted(loader.list()):
@@ -28,10 +28,10 @@ def spiders() -> Known:
 
 
 class Arguments(Tag):
-    """A field for each argument of a spider; what is left empty has its default."""
+    """Fields for the arguments of a spider. An empty field leaves the default."""
 
     def __init__(self, *without: str) -> None:
-        """`without`: arguments that are not asked for, besides JOB."""
+        """`without`: arguments to leave out, besides JOB."""
         super().__init__("div", classes="two")
         self._without = {*without, JOB}
         self._fields: dict[str, Any] = {}
@@ -50,7 +50,7 @@ class Arguments(Tag):
 
 
 def first(known: Known, spider: str = "") -> str:
-    """The spider that is chosen at first."""
+    """Returns the preselected spider."""
     return spider if spider in known else "bluesky" if "bluesky" in known else next(iter(known))
 
 

@@ -1,6 +1,6 @@
-"""Reads once a second what open pages show, each thing once for all of them, and tells the pages what has changed.
+"""Reads once a second the data of all open pages, each topic once for all pages, and sends changes to the pages.
 
-There is no timer for a page: one that nobody sees, or whose browser never came back, costs nothing.
+There is no timer per page, so a hidden page, or a page with a lost browser, costs nothing.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 EVERY_S = 1.0
-"""Between two readings."""
+"""Seconds between two reads."""
 READ_S = 10.0
-"""A reading that takes longer is given up: what is shown is then said to be old."""
+"""Seconds until a read is given up; then the page shows that its data is old."""
 
 
 @dataclass(eq=False, slots=True)
@@ -43,18 +43,18 @@ class _Topic:
     value: Any
     every_s: float
     due_at: float
-    """On the monotonic clock."""
+    """Time of the next read, on the monotonic clock."""
     read_at: datetime
-    """When it was read last."""
+    """Time of the last successful read."""
     trouble: str = ""
-    """Why it could not be read since; empty: it could."""
+    """The error of the last read; empty if it succeeded."""
     reading: asyncio.Task[None] | None = None
     watchers: list[_Watcher] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
 class _Page:
-    """That can say that what it shows is old."""
+    """A page that can show a warning about old data."""
 
     client: Client
     say: Callable[[str], None]
@@ -62,27 +62,28 @@ class _Page:
 
 
 class Broadcaster:
-    """Of one process. Each thing is read by a task of its own: one that is slow keeps no other from its pages."""
+    """The broadcaster of a process. Each topic is read in its own task, so a slow read delays no other."""
 
     def __init__(self) -> None:
         self._topics: dict[Hashable, _Topic] = {}
         self._hidden: set[str] = set()
-        """Clients whose tab nobody sees."""
+        """Clients with a hidden tab."""
         self._pages: dict[str, _Page] = {}
-        """By client."""
+        """Pages by client."""
         self._task: asyncio.Task[None] | None = None
 
     async def watch(
         self, key: Hashable, read: Callable[[], Awaitable[T]], show: Callable[[T], None], every_s: float = EVERY_S
     ) -> None:
-        """Shows what is read now, on the page that is being built, and then whatever is different from it.
+        """Shows the current value on the page that is being built, and then each changed value.
 
-        Pages with the same key share the readings, of which there is one in `every_s`. What a reading for this page
-        raises is raised.
+        Pages with the same key share a read every `every_s` seconds. An exception of the first read is raised.
         """
         client = ui.context.client
         topic = self._topics.get(key)
-        if not topic or topic.trouble or monotonic() > topic.due_at:  # else it was read for another page just now
+        if (
+            not topic or topic.trouble or monotonic() > topic.due_at
+        ):  # otherwise the value was just read for another page
             value = await read()
             at = datetime.now(UTC)
             topic = self._topics.setdefault(key, _Topic(read, value, every_s, 0.0, at))
@@ -94,13 +95,15 @@ class Broadcaster:
         client.on_delete(lambda: self._forget(key, watcher))
 
     def tell_trouble(self, say: Callable[[str], None]) -> None:
-        """Has the page that is being built say that what it shows is old, and why; with an empty text: no more."""
+        """Registers a function that shows on this page that its data is old, and why; an empty text ends the warning."""
         client = ui.context.client
         self._pages[client.id] = _Page(client, say)
         client.on_delete(lambda: self._leave(client.id))
 
     def see(self, client: Client, *, hidden: bool) -> None:
-        """Whether anybody sees a page. One that is hidden is told nothing; it is told all when it is seen again."""
+        """Notes that a page is hidden or visible. A hidden page gets no updates; it gets them all when it becomes
+        visible.
+        """
         if hidden:
             self._hidden.add(client.id)
         elif client.id in self._hidden:
@@ -108,13 +111,13 @@ class Broadcaster:
             self._tell()
 
     def hurry(self, client: Client) -> None:
-        """Has what a page shows read within a second, since somebody there has changed something or tried to."""
+        """Reads the topics of a page within a second, because its user changed something or tried to."""
         for topic in self._topics.values():
             if any(watcher.client is client for watcher in topic.watchers):
                 topic.due_at = 0.0
 
     def dismiss(self, client: Client) -> None:
-        """Tells a page nothing any more."""
+        """Ends all updates of a page."""
         for key, topic in [*self._topics.items()]:
             for watcher in [each for each in topic.watchers if each.client is client]:
                 self._forget(key, watcher)
@@ -132,12 +135,12 @@ class Broadcaster:
 
     @property
     def watched(self) -> int:
-        """How many things are shown on all pages together."""
+        """Returns the number of watched topics on all pages together."""
         return sum(len(topic.watchers) for topic in self._topics.values())
 
     @property
     def clients(self) -> list[Client]:
-        """Those whose pages are open."""
+        """Returns the clients with an open page."""
         return [page.client for page in self._pages.values() if page.client.has_socket_connection]
 
     async def _run(self) -> None:
@@ -149,7 +152,7 @@ class Broadcaster:
                 if topic.due_at <= at and not is_read and any(map(self._sees, topic.watchers)):
                     topic.due_at = monotonic() + topic.every_s
                     topic.reading = asyncio.create_task(self._read(topic))
-            self._tell()  # whose socket came after a change
+            self._tell()  # pages may have connected after a change
 
     async def _read(self, topic: _Topic) -> None:
         try:
@@ -161,7 +164,7 @@ class Broadcaster:
             topic.trouble = str(mongodb.unavailable(error))
         except (HarvesterError, RedisError, OSError) as error:
             topic.trouble = str(error)
-        except Exception:  # one page's fault does not end the others'
+        except Exception:  # a fault on one page must not stop the others
             logger.exception("A page cannot be kept up to date")
             topic.trouble = "There is a fault in this program; its log has the traceback."
         else:
@@ -169,7 +172,7 @@ class Broadcaster:
         self._tell()
 
     def _tell(self) -> None:
-        """Has each page that is seen show what it does not show yet, or say since when that is old."""
+        """Updates each visible page with newer values, or with a warning that its data is old."""
         old: dict[str, _Topic] = {}
         for topic in self._topics.values():
             for watcher in filter(self._sees, topic.watchers):
@@ -203,7 +206,7 @@ class Broadcaster:
 
 
 def _take(topic: _Topic, value: Any, at: datetime) -> None:
-    """What was read, which pages are told only if it is another than before."""
+    """Stores a value that was read. Pages are updated only if it differs from the last value."""
     topic.trouble, topic.read_at = "", at
     if topic.value != value:
         topic.value = value
@@ -213,5 +216,5 @@ def _call(client: Client, show: Callable[[], None]) -> None:
     try:
         with client:
             show()
-    except Exception:  # one page's fault does not end the others'
+    except Exception:  # a fault on one page must not stop the others
         logger.exception("A page cannot show what was read")

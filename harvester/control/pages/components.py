@@ -1,6 +1,6 @@
-"""What views are made of: tags, tables, bars, facts, and questions before something is done.
+"""The building blocks of views: tags, tables, bars, facts and confirmations.
 
-Every text goes to the browser as text: none of these takes HTML.
+All text goes to the browser as text: no component accepts HTML.
 """
 
 import re
@@ -20,11 +20,11 @@ from harvester.masking import mask
 T = TypeVar("T")
 
 MOST_TEXT = 300
-"""Characters of a text in a table."""
+"""Maximum number of characters of a text in a table."""
 MOST_TYPED = 10_000
-"""Characters of a field."""
+"""Maximum number of characters of a field."""
 _option = re.compile(r"(?<!\S)--([a-z])").sub
-"""Of a command, which is a field on a page."""
+"""Replaces the options of a command, which are fields on a page."""
 
 TONES: Mapping[str, str] = {
     **dict.fromkeys(("done", "finished", "ok", "passed", "closed", "up", "working"), "good"),
@@ -34,18 +34,18 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(("waiting", "idle"), "idle"),
     "skipped": "skip-tone",
 }
-"""State, as MongoDB or Redis names it -> class of page.css. Others have no colour of their own."""
+"""State, as MongoDB or Redis names it -> class of page.css. Other states have no colour."""
 
 GREY, BLUE = "#7d8998", "#3b82c4"
-"""Of charts: seen on a light ground and on a dark one."""
+"""Colours of charts: visible on a light and on a dark background."""
 LINES = {"lineStyle": {"color": GREY, "opacity": 0.25}}
 
 
 class Tag(TextElement):
-    """An element of HTML, with text in it."""
+    """An HTML element with text."""
 
     def __init__(self, tag: str, text: str = "", classes: str = "", **attributes: str | bool) -> None:
-        """A `_` in an attribute's name stands for `-`; one at its end is left out, as in `for_`."""
+        """In attribute names `_` stands for `-`; a trailing `_` is dropped, as in `for_`."""
         super().__init__(tag=tag, text=text)
         for name, value in attributes.items():
             self._props[name.rstrip("_").replace("_", "-")] = value
@@ -53,7 +53,7 @@ class Tag(TextElement):
             self.classes(classes)
 
     def set(self, name: str, value: str | bool) -> None:
-        """Changes an attribute."""
+        """Sets an attribute."""
         if self._props.get(name) != value:
             self._props[name] = value
             self.update()
@@ -61,14 +61,14 @@ class Tag(TextElement):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a table."""
+    """A cell of a table."""
 
     text: str
     href: str = ""
     tone: str = ""
     """A class of page.css."""
     picture: str = ""
-    """Address of a picture of this controller."""
+    """Path of a picture on this controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +78,23 @@ class RowAction:
     name: str
     label: str
     key: str = ""
-    """On the keyboard."""
+    """Its key on the keyboard."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """Of a table."""
+    """A row of a table."""
 
     key: str
     cells: Sequence[Cell | str | int]
     actions: Sequence[RowAction] = ()
     name: str = ""
-    """For who hears the page; empty: the key."""
+    """The name for screen readers; empty: the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Of a form: it is typed into, or chosen from options."""
+    """A field of a form: free text, or a choice of options."""
 
     name: str
     label: str
@@ -102,29 +102,29 @@ class Field:
     hint: str = ""
     options: Sequence[str] = ()
     lines: bool = False
-    """Whether it takes several."""
+    """True if the field takes several lines."""
 
 
 class InputForm:
-    """Fields, and a sentence below them that says what is wrong. What was typed stays."""
+    """Fields with an error message below them. After an error the input stays."""
 
     def __init__(self, fields: Sequence[Field], do: Callable[["InputForm"], Awaitable[None]]) -> None:
-        """`do`: what is done with what was typed; when it raises UsageError, that is said."""
+        """`do`: handles the input; the message of a UsageError is shown."""
         self._do = do
         self._is_busy = False
         with Tag("div", classes="two"):
             self._fields = {field.name: entry(field) for field in fields}
         for field in fields:
-            if not field.options and not field.lines:  # there Enter does something else
+            if not field.options and not field.lines:  # Enter has another meaning there
                 self._fields[field.name].on("keydown.enter", self.submit)
         self._wrong = Tag("p", "", "bad", role="alert")
 
     def __getitem__(self, name: str) -> str:
-        """What stands in a field."""
+        """Returns the content of a field."""
         return str(self._fields[name].value or "").strip()
 
     async def submit(self) -> None:
-        """Does it. A second press meanwhile does nothing."""
+        """Handles the input. A second press meanwhile does nothing."""
         if self._is_busy:
             return
         self._is_busy = True
@@ -137,7 +137,7 @@ class InputForm:
             self._is_busy = False
 
     def focus(self) -> None:
-        """Has the first field take what is typed."""
+        """Gives the first field the focus."""
         next(iter(self._fields.values())).props("autofocus")
 
     def complain(self, said: str) -> None:
@@ -145,14 +145,14 @@ class InputForm:
 
 
 class RowsTable(Element, component="static/rows.js"):
-    """A table."""
+    """A table with rows and buttons."""
 
     def __init__(
         self, caption: str, columns: Sequence[str], empty: str, act: Callable[[str, str], Awaitable[None]] | None = None
     ) -> None:
-        """A `+` before a column's name: it holds numbers. `empty`: what is said of nothing, with what to type.
+        """A `+` before a column's name marks numbers. `empty`: the text of an empty table, with a command to type.
 
-        `act` gets a row's key and an action's name.
+        `act` receives a row's key and an action's name.
         """
         super().__init__()
         self._props["caption"] = self._caption = caption
@@ -163,7 +163,7 @@ class RowsTable(Element, component="static/rows.js"):
             self.on("act", lambda event: act(str(event.args["row"]), str(event.args["action"])))
 
     def show(self, rows: Sequence[TableRow], caption: str = "") -> None:
-        """Sends them if they are others than those that are shown. `caption`: another one, for these."""
+        """Sends the rows if they have changed. `caption`: replaces the caption for these rows."""
         new = [_row(row) for row in rows]
         if new != self._props["rows"] or (caption or self._caption) != self._props["caption"]:
             self._props["rows"] = new
@@ -172,14 +172,14 @@ class RowsTable(Element, component="static/rows.js"):
 
 
 class Bar(Element, component="static/bar.js"):
-    """How many are in which state."""
+    """A bar with the number of items in each state."""
 
     def __init__(self) -> None:
         super().__init__()
         self._props["parts"] = []
 
     def show(self, parts: Sequence[tuple[str, int, str]]) -> None:
-        """Of each: state, number, address of the page that shows them or nothing."""
+        """Shows (state, number, address) triples; the address of the matching page may be empty."""
         new = [
             {"name": name, "items": items, "tone": TONES.get(name, "idle"), "href": href} for name, items, href in parts
         ]
@@ -189,7 +189,7 @@ class Bar(Element, component="static/bar.js"):
 
 
 class Facts(Element):
-    """Names and what belongs to them."""
+    """A list of names and values."""
 
     def __init__(self) -> None:
         super().__init__("dl")
@@ -197,7 +197,7 @@ class Facts(Element):
         self._shown: list[tuple[str, str | Cell]] = []
 
     def show(self, facts: Sequence[tuple[str, str | Cell]]) -> None:
-        """Those without a text are left out."""
+        """Shows the facts; leaves out empty values."""
         new = [(name, value) for name, value in facts if (value.text if isinstance(value, Cell) else value)]
         if new == self._shown:
             return
@@ -215,7 +215,7 @@ class Facts(Element):
 
 
 class Tiles(Element):
-    """Large numbers."""
+    """Large numbers with names."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__("div")
@@ -249,14 +249,14 @@ def _row(row: TableRow) -> dict[str, Any]:
 def button(
     label: str, act: Callable[[], Awaitable[None]] | Callable[[], None], classes: str = "", **attributes: str
 ) -> Tag:
-    """Does something when it is pressed."""
+    """Returns a button that calls `act` when it is pressed."""
     made = Tag("button", label, f"act {classes}".strip(), type="button", **attributes)
     made.on("click", lambda _: act())
     return made
 
 
 async def confirmed(question: str, said: str, yes: str) -> bool:
-    """Asks before something is done. `said`: what it will do; `yes`: the word on the button that does it."""
+    """Asks for confirmation. `said`: the effect of the action; `yes`: the label of the button that confirms."""
     with _dialog(question) as dialog, Tag("div", classes="box"):
         Tag("h2", question)
         Tag("p", mask(said))
@@ -267,7 +267,7 @@ async def confirmed(question: str, said: str, yes: str) -> bool:
 
 
 async def asked(question: str, said: str, label: str, yes: str, value: str = "") -> str | None:
-    """Asks for a line of text. None: it is not to be done."""
+    """Asks for a line of text. None: cancelled."""
     with _dialog(question) as dialog, Tag("div", classes="box"):
         Tag("h2", question)
         Tag("p", mask(said))
@@ -283,9 +283,9 @@ async def asked(question: str, said: str, label: str, yes: str, value: str = "")
 async def filled(
     question: str, said: str, fields: Sequence[Field], yes: str, do: Callable[[InputForm], Awaitable[T | None]]
 ) -> T | None:
-    """Asks for several things until `do` has done something with them: what it gives. None: it is not to be done.
+    """Shows a form until `do` succeeds, and returns the result of `do`. None: cancelled.
 
-    `do` gives None when something is wrong, of which it has told the form, or raises UsageError.
+    `do` returns None after it has shown an error in the form, or raises UsageError.
     """
 
     async def submit(form: InputForm) -> None:
@@ -306,7 +306,7 @@ async def filled(
 
 
 async def shown_once(title: str, said: str, secret: str, yes: str) -> None:
-    """Shows a secret, until somebody says that they have it."""
+    """Shows a secret until the user confirms having copied it."""
     with _dialog(title).props("persistent") as dialog, Tag("div", classes="box"):
         Tag("h2", title)
         Tag("p", mask(said))
@@ -317,7 +317,7 @@ async def shown_once(title: str, said: str, secret: str, yes: str) -> None:
 
 
 def entry(field: Field) -> Any:
-    """An element into which a field is typed."""
+    """Returns the input element of a field."""
     if field.options:
         made: Any = ui.select([*field.options], label=field.label, value=field.value).props("options-dense")
     else:
@@ -329,14 +329,14 @@ def entry(field: Field) -> Any:
 
 
 def _dialog(name: str) -> ui.dialog:
-    """`name`: for who hears the page."""
+    """`name`: the name for screen readers."""
     dialog = ui.dialog()
     dialog._props["aria-label"] = name
     return dialog
 
 
 async def _answer(dialog: ui.dialog) -> Any:
-    """None: it was left, or its page was."""
+    """Waits for the answer. None: the dialog or its page was closed."""
     answer = await dialog
     if not dialog.is_deleted:
         dialog.delete()
@@ -344,7 +344,7 @@ async def _answer(dialog: ui.dialog) -> Any:
 
 
 def done(said: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:
-    """Says what was done, with a button that takes it back where that is possible."""
+    """Shows the result of an action, with an undo button where possible."""
     layout = ui.context.client.layout
     with layout:
         line = Tag("div", classes="undo", role="status")
@@ -366,24 +366,24 @@ def done(said: str, undo: Callable[[], Awaitable[None]] | None = None) -> None:
 
 
 def state_cell(state: str, said: str = "") -> Cell:
-    """In the colour of the state."""
+    """Returns a cell in the colour of the state."""
     return Cell(said or state.replace("_", " "), tone=TONES.get(state, ""))
 
 
 def short(text: str) -> str:
-    """In one line, masked, and not longer than MOST_TEXT."""
+    """Returns the text on one line, masked and cut to MOST_TEXT characters."""
     line = " ".join(mask(text).split())
     return line if len(line) <= MOST_TEXT else f"{line[: MOST_TEXT - 1]}…"
 
 
 def address(*parts: str, **query: str) -> str:
-    """Of a page: parts are quoted, empty values are left out."""
+    """Returns the address of a page: parts are quoted, empty values are left out."""
     asked = {name: value for name, value in query.items() if value}
     return "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(asked)}" if asked else "")
 
 
 def at(time: datetime | None) -> str:
-    """A time for people; today's without the day."""
+    """Formats a time for people; today's times without the date."""
     if time is None:
         return ""
     utc = time.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Requests that were given up, by reason, and having them tried again: no more of them than was shown."""
+"""Dead letters by reason, and requeueing them: never more than the page showed."""
 
 from functools import partial
 
@@ -9,9 +9,9 @@ from harvester.control.services.dead_letters import DeadLetterGroup, DeadLetters
 from harvester.formatting import counted
 
 MOST = 50
-"""Letters that are shown."""
+"""Maximum number of letters to show."""
 EVERY_S = 5.0
-"""Between two readings: many letters are looked at."""
+"""Seconds between two reads, which are expensive: they go through many letters."""
 GROUPS = ("outcome", "reason", "spider", "+letters", "first", "last")
 LETTERS = ("given up", "address", "outcome", "reason", "+attempts", "+workers lost")
 EMPTY = """Nothing was given up. Requests that fail for good are kept here, with the reason, until they are requeued:
@@ -21,7 +21,7 @@ REQUEUE = RowAction("requeue", "Requeue", "r")
 
 
 async def view(room: PageContext, spider: str, outcome: str, pattern: str) -> None:
-    """`spider`, `outcome`, `pattern`: whose letters are listed; none without a spider."""
+    """`spider`, `outcome`, `pattern`: select the letters to list; without a spider no letters are listed."""
     said = "Requests that were given up. Items of jobs are retried on the page of their job."
     letters = DeadLetters(room.here.jobs)
     with frame(room, "Dead letters", "Dead letters", said):

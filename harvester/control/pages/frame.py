@@ -1,4 +1,4 @@
-"""The frame of every page: all views in one line, keys, dark and light, and warnings that what is shown is old."""
+"""The frame of every page: navigation, keys, dark and light mode, and warnings about old data."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ VIEWS = (
     ("/dead-letters", "Dead letters"),
     ("/settings", "Settings"),
 )
-"""Address and name, in the order in which they are shown."""
+"""(Address, name) of the views, in the order of the navigation."""
 KEYS = (
     ("/", "search"),
     ("j k", "the next row, the row before it"),
@@ -32,7 +32,7 @@ KEYS = (
 
 @contextmanager
 def frame(room: PageContext, title: str, active: str, said: str = "") -> Iterator[None]:
-    """What stands in the block is the content of the page. `active`: the name of its view."""
+    """Wraps the content of the page, which the `with` block builds. `active`: the name of its view."""
     client = ui.context.client
     ui.page_title(f"{title} - harvester")
     ui.on("page_seen", lambda event: room.broadcaster.see(client, hidden=bool(event.args["hidden"])))
@@ -54,7 +54,7 @@ def frame(room: PageContext, title: str, active: str, said: str = "") -> Iterato
         old.set("hidden", not trouble)
 
     room.broadcaster.tell_trouble(warn)
-    with Tag("div", classes="content", id="content"):  # NiceGUI has put a <main> around it all
+    with Tag("div", classes="content", id="content"):  # NiceGUI has wrapped everything in a <main>
         Tag("h1", title)
         if said:
             Tag("p", said, "said")

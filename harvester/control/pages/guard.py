@@ -1,7 +1,7 @@
-"""Middleware before all pages: nobody sees one who has not logged in, and what a browser may load is told to it.
+"""Middleware before all pages: shows them only after a login, and restricts the sources that a browser may load.
 
 The policy is as strict as NiceGUI allows: Vue compiles its templates in the browser ('unsafe-eval'), and elements have
-inline styles. Scripts are this controller's own: of inline ones only those run that carry the answer's nonce.
+inline styles. Scripts come only from this controller; inline scripts run only with the response's nonce.
 """
 
 import re
@@ -20,9 +20,9 @@ from harvester.control.problems import ApiProblem, answer
 from harvester.control.tokens import Scope as Rights
 
 OPEN = ("/_nicegui/", "/static/", "/favicon.ico")
-"""What everybody may load: code, styles and fonts of the package."""
+"""Paths that need no login: code, styles and fonts of the package."""
 MOST_UPLOAD = MOST_FILE_BYTES + (1 << 20)
-"""Bytes of what a page sends: a file, and what stands around it in a form."""
+"""Maximum number of bytes of an upload from a page: a file with its surrounding form."""
 POLICY = (
     "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -32,7 +32,7 @@ _scripts = re.compile(rb"<script(?=[\s>])")
 
 
 class Guard:
-    """Outermost on NiceGUI's app."""
+    """The outermost middleware of NiceGUI's app."""
 
     def __init__(self, app: ASGIApp, room: PageContext) -> None:
         self._app = app
@@ -45,7 +45,7 @@ class Guard:
             await self._app(scope, receive, send)
         elif is_open:
             await self._take_upload(scope, receive, send)
-        elif path.startswith(API):  # all that the API has was looked for before
+        elif path.startswith(API):  # existing paths of the API were routed before
             await answer(ApiProblem(404, "unknown", f"The API has no {path}."))(scope, receive, send)
         elif await self._room.caller(scope):
             await self._app(scope, receive, send)
@@ -70,7 +70,7 @@ class Guard:
 
 
 class ContentSecurityPolicy:
-    """Adds the policy to pages, and its nonce to their scripts. NiceGUI writes the `<` of any text as `&lt;`."""
+    """Adds the policy to pages, and its nonce to their scripts. Safe, because NiceGUI escapes the `<` of any text."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

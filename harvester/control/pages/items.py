@@ -1,4 +1,4 @@
-"""Items of a job: a table with filters, of which the address of the page tells all; and one item with its history."""
+"""The items of a job: a table with filters that are kept in the page's address; and a single item with its history."""
 
 import json
 
@@ -24,18 +24,18 @@ from harvester.jobs.documents import Item, ItemState
 from harvester.jobs.listing import MOST_SEARCHED, ItemFilter, ItemReport
 
 MOST = 50
-"""Items that are shown at a time."""
+"""Maximum number of items to show at a time."""
 COLUMNS = ("item", "state", "stage", "outcome", "reason", "+attempts", "changed")
 
 
 async def section(room: PageContext, job: str, which: ItemFilter, after: str) -> None:
-    """The items that a filter finds, those behind the item `after`."""
+    """Shows the items that match a filter, after the item `after`."""
     table = _Table(room, job, which, after)
     await table.read()
 
 
 class _Table:
-    """Read anew when the filter changes, and on a wish: a million items are not watched."""
+    """A table that is read when the filter changes or on request: a million items cannot be watched."""
 
     def __init__(self, room: PageContext, job: str, which: ItemFilter, after: str) -> None:
         self._room = room
@@ -60,10 +60,10 @@ class _Table:
         for field in (self._outcome, self._site, self._text):
             field.on("keydown.enter", self.filter)
         self._asked = 0
-        """How often; what is found for an earlier filter is not shown."""
+        """Number of reads; the results of an earlier filter are dropped."""
         self._found: list[Item] = []
         self._end = ""
-        """Behind which the next look begins."""
+        """Id to continue the next search after."""
         self._looks = 0
 
     @property
@@ -93,11 +93,11 @@ class _Table:
             ui.navigate.history.replace(path)
 
     async def _look(self, which: ItemFilter, asked: int) -> None:
-        """Shows what one look finds, and goes on to look when that is too little and there are more items."""
+        """Shows the results of a search, and continues it when they do not fill the table and there are more items."""
         most, after = MOST - len(self._found), self._end
         jobs = self._room.here.jobs
         page = await self._room.look_up(lambda: jobs.items_page(self._job, which, most, after, with_results=False))
-        if page is None or asked != self._asked:  # another filter was set meanwhile
+        if page is None or asked != self._asked:  # the filter was changed meanwhile
             return
         self._found += [each.item for each in page.items]
         self._end = page.end
@@ -133,7 +133,7 @@ def _row(item: Item) -> TableRow:
 
 
 async def retry(room: PageContext, job: str, item: str) -> bool:
-    """Asks, and has one item tried again."""
+    """Asks for confirmation and retries an item."""
     if not await confirmed("Retry 1 item?", f"{item} waits again, now, with all its attempts.", "Retry 1"):
         return False
     number = await room.act("retry_items", address("jobs", job, item=item), lambda: room.here.jobs.retry(job, [item]))
@@ -143,7 +143,7 @@ async def retry(room: PageContext, job: str, item: str) -> bool:
 
 
 async def view(room: PageContext, job: str, item: str) -> None:
-    """One item: what it is, its attempts, what came of it. Raises UnknownJob."""
+    """Shows an item: its state, attempts and results. Raises UnknownJob."""
     report = await room.here.jobs.item(job, item)
     with frame(room, report.item.key, "Jobs", f"{report.item.kind} of {job}"):
         with Tag("div", classes="line"):

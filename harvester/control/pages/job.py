@@ -1,4 +1,4 @@
-"""The view of one job: how far it is, how fast, why it is no farther, its items, and what can be done about it."""
+"""The view of one job: its progress, rate, waiting reasons, items and actions."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -39,11 +39,11 @@ from harvester.jobs.service import JobReport
 from harvester.validation import MOST_NUMBER
 
 MOST_BATCHES = 5
-"""That are shown, the latest."""
+"""Maximum number of batches to show: the latest."""
 
 
 async def view(room: PageContext, job: str, which: ItemFilter, after: str) -> None:
-    """`which`, `after`: of the items that are listed. Raises UnknownJob."""
+    """Shows a job. `which`, `after`: filter and start of the listed items. Raises UnknownJob."""
     known = await room.here.jobs.job(job)
     with frame(room, known.name or job, "Jobs", _said(known)):
         head = _Head(room, known)
@@ -80,7 +80,7 @@ async def view(room: PageContext, job: str, which: ItemFilter, after: str) -> No
 
 
 class _Head:
-    """Numbers, the bar of states, and buttons."""
+    """The numbers, the bar of states, and the buttons."""
 
     def __init__(self, room: PageContext, job: Job) -> None:
         self._room = room
@@ -211,9 +211,10 @@ class _Head:
 
 
 async def retry(room: PageContext, job: str, outcome: str) -> None:
-    """Asks, and begins a batch for the items that failed, or have the outcome, at the time of the question.
+    """Asks for confirmation, and begins a batch for the items that failed, or have the outcome, at the time of the
+    question.
 
-    What changes after that is left out, so that no more are retried than the number that was said.
+    Later changes are left out, so never more items are retried than the question stated.
     """
     asked_at, which = now(), ItemFilter(outcome=outcome)
     number = await room.look_up(lambda: room.here.jobs.retriable(job, which, until=asked_at))
@@ -269,7 +270,7 @@ def _waits(report: JobReport) -> list[TableRow]:
 
 
 class _Chart:
-    """Items that ended a minute, over the counts that are remembered."""
+    """A chart of the items that ended per minute, over the remembered counts."""
 
     def __init__(self) -> None:
         options = {
@@ -296,7 +297,7 @@ class _Chart:
 
 
 def rates(job: Job) -> list[list[float]]:
-    """Of each two counts: milliseconds since 1970, items that ended a minute."""
+    """Returns a point for each pair of counts: milliseconds since 1970, items that ended per minute."""
     points = []
     for before, then in zip(job.pace, job.pace[1:], strict=False):
         seconds = (then.at - before.at).total_seconds()

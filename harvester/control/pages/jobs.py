@@ -10,7 +10,7 @@ from harvester.jobs.documents import ItemState, Job, JobState
 from harvester.jobs.service import by_state, pace_of
 
 MOST = 100
-"""Jobs that one page shows."""
+"""Maximum number of jobs on a page."""
 COLUMNS = ("job", "state", *(f"+{state}" for state in ItemState), "+ended a minute", "left", "created", "name")
 EMPTY = """There is no job yet. Submit one here, or type:
 
@@ -18,7 +18,7 @@ harvester jobs submit bluesky --input accounts.txt"""
 
 
 async def view(room: PageContext, spider: str = "", state: str = "") -> None:
-    """`spider`, `state`: only such jobs; an unknown state shows all."""
+    """Shows the jobs that match `spider` and `state`; an unknown state shows all."""
     states = [JobState(state)] if state in list(JobState) else []
     with frame(room, "Jobs", "Jobs"):
         with Tag("div", classes="line end"):
@@ -43,7 +43,7 @@ async def view(room: PageContext, spider: str = "", state: str = "") -> None:
 
 
 def job_row(job: Job) -> TableRow:
-    """With the counts that were made last; how fast it is tells of the moment."""
+    """Returns the row of a job, with its latest counts and its current rate."""
     counts = by_state(job)
     pace = pace_of(job) if job.state is JobState.OPEN else None
     waits = counts.get(ItemState.WAITING, 0) + counts.get(ItemState.ACTIVE, 0)

@@ -1,6 +1,6 @@
-"""How a browser logs in: by the link that `harvester up` prints, which is good once, or with a token.
+"""The login of browsers: by the link that `harvester up` prints, which is valid once, or with a token.
 
-These pages have no script at all.
+These pages contain no script.
 """
 
 import html
@@ -17,9 +17,9 @@ from harvester.control.pages.page_context import PageContext
 from harvester.control.tokens import ApiToken
 
 LINK_S = 600.0
-"""How long a link is good."""
+"""Seconds that a link is valid."""
 MOST_FORM = 4096
-"""Bytes."""
+"""Maximum number of bytes of the form."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -33,25 +33,25 @@ input, button {{ font: inherit; padding: .4rem .7rem; width: 100%; box-sizing: b
 
 
 class Links:
-    """Those that are good once. Of this process."""
+    """The login links of this process, each valid once."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, tuple[str, float]] = {}
 
     def add(self, token: str) -> str:
-        """The word of a link that logs one browser in with this token's text."""
+        """Returns the code of a link that logs a single browser in with this token's text."""
         word = secrets.token_urlsafe(24)
         self._tokens[word] = token, time.monotonic() + LINK_S
         return word
 
     def take(self, word: str) -> str:
-        """The token's text; empty when the link was used, or its time is over."""
+        """Returns the token's text; empty if the link was used or has expired."""
         token, until = self._tokens.pop(word, ("", 0.0))
         return token if time.monotonic() < until else ""
 
 
 def add_login(app: FastAPI, room: PageContext, links: Links) -> None:
-    """Adds /login and /logout, which are no part of the API."""
+    """Adds /login and /logout, outside the API."""
     failures = Failures()
 
     @app.get("/login", include_in_schema=False)
@@ -86,20 +86,20 @@ def add_login(app: FastAPI, room: PageContext, links: Links) -> None:
         return _page("Log out", '<form method="post" action="/logout"><button>Log out</button></form>')
 
     @app.post("/logout", include_in_schema=False)
-    async def log_out() -> Response:  # by GET a picture in anybody's page would do it
+    async def log_out() -> Response:  # POST only: a picture on a foreign page could send a GET
         response = _form("/", "You are logged out on this browser.")
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return response
 
 
 def _own(path: str) -> str:
-    """A path of this controller; the overview in place of anything else."""
+    """Returns the path if it belongs to this controller, otherwise the overview."""
     is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and path.isprintable()
     return path if is_own else "/"
 
 
 def _logged_in(room: PageContext, request: Request, token: ApiToken, then: str) -> Response:
-    """A page that leads on: a redirect would come without the cookie from a link in another program."""
+    """Returns a page that forwards: a redirect from a link in another program would arrive without the cookie."""
     body = f'<p><a href="{html.escape(then)}">To the control room</a></p>'
     head = f'<meta http-equiv="refresh" content="0;url={html.escape(then)}">'
     response = _page("Logged in", body, head=head)
@@ -129,6 +129,6 @@ def _form(then: str, said: str = "", status: int = 200) -> HTMLResponse:
 
 
 def _page(title: str, body: str, status: int = 200, head: str = "") -> HTMLResponse:
-    # The form is to say where it comes from, which the gate checks.
+    # The form must send its origin, which the gate checks.
     headers = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
     return HTMLResponse(_PAGE.format(title=title, body=body, head=head), status, headers)

@@ -1,4 +1,4 @@
-"""Puts the pages on the controller's app."""
+"""Mounts the pages on the controller's app."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -39,14 +39,14 @@ from harvester.stores import mongodb
 STATIC = Path(__file__).parent / "static"
 HEAD = '<link rel="stylesheet" href="/static/page.css"><script defer src="/static/page.js"></script>'
 ANSWER_S = 30.0
-"""A page that takes longer to be read is given up."""
+"""Seconds until building a page is given up."""
 UNKNOWN = (UnknownJob, UnknownRecord, UnknownRun)
 RECONNECT_S = 20.0
-"""How long the elements of a page are kept whose browser lost its connection."""
+"""Seconds to keep the elements of a page when its browser lost the connection."""
 
 
 def mount(app: FastAPI) -> Links:
-    """Once in a process, since NiceGUI has one app. Gives the links by which browsers log in."""
+    """Mounts the pages; once per process, because NiceGUI has a single app. Returns the login links."""
     room, links = PageContext(app), Links()
     add_login(app, room, links)
     records.add_files(core.app, room)
@@ -64,7 +64,7 @@ def mount(app: FastAPI) -> Links:
         message_history_length=200,
         binding_refresh_interval=None,
         show_welcome_message=False,
-        gzip_middleware_factory=None,  # it would come before the policy
+        gzip_middleware_factory=None,  # it would run before the policy
     )
     core.app.add_middleware(ContentSecurityPolicy)
     core.app.add_middleware(GZipMiddleware)
@@ -151,7 +151,7 @@ def _add_views(room: PageContext) -> None:
 
 
 async def _shown(room: PageContext, view: Awaitable[None]) -> None:
-    """What goes wrong is said on the page, in plain words."""
+    """Builds a view, and shows errors on the page in plain words."""
     try:
         await view
     except HarvesterError as error:

@@ -1,4 +1,4 @@
-"""The first view: what runs, how fast, what fails and why, what waits and until when, and what comes next."""
+"""The first view: running jobs, their rates, failures, open breakers, and upcoming work."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ from harvester.jobs.upcoming import Time, until
 
 MOST_JOBS = 10
 MOST_COUNTED = 1000
-"""Unfinished jobs of which the numbers are sums."""
+"""Maximum number of unfinished jobs to add up."""
 MOST = 8
-"""Lines of the other tables."""
+"""Maximum number of lines of the other tables."""
 SITES_S = 3.0
-"""Between two looks at the sites."""
+"""Seconds between two reads of the sites."""
 SOON = timedelta(days=1)
 NOTHING_COMES = """Nothing is scheduled. To have something harvested each night, type:
 
 harvester schedule add nightly bluesky --cron "30 2 * * *" -a seeds=@accounts.txt"""
 _FINE = {"ok", "unchanged", ""}
-"""Outcomes of which nobody needs to hear."""
+"""Outcomes that are not failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the view shows, of the moment in which it was read."""
+    """The data of the view at one moment."""
 
     numbers: dict[str, int | str]
     jobs: list[TableRow]
@@ -71,7 +71,7 @@ async def view(room: PageContext) -> None:
 
 
 async def _left_alone(room: PageContext) -> list[TableRow]:
-    """Or why it is not known: the other parts of the view do without Redis."""
+    """Returns the sites with an open breaker, or a row with the error: the rest of the view works without Redis."""
     try:
         page = await Sites(room.here.jobs).list(left_alone=True, most=MOST)
     except ServiceError as error:

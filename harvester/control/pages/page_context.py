@@ -1,4 +1,4 @@
-"""What all views share: the controller's context, the broadcaster, and the one way to do something."""
+"""The context of all views: the controller's context, the broadcaster, and the way to run actions."""
 
 import asyncio
 import logging
@@ -25,43 +25,43 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Say = Callable[[str], None]
-"""Tells somebody at a page what went wrong."""
+"""Shows an error on a page."""
 
 TOKENS_S = 10.0
-"""How often it is looked whether those whose pages are open are known still."""
+"""Seconds between two checks of the tokens of open pages."""
 
 
 def complain(said: str) -> None:
-    """Says on the page what went wrong, in plain words."""
+    """Shows an error on the page, in plain words."""
     ui.notify(mask(said), type="negative", position="bottom", multi_line=True, timeout=10_000, close_button="Close")
 
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """Of one process."""
+    """The page context of a process."""
 
     app: FastAPI
     broadcaster: Broadcaster = field(default_factory=Broadcaster)
 
     @property
     def here(self) -> ControllerContext:
-        """Raises Problem while the app starts or ends."""
+        """Returns the controller's context. Raises ApiProblem while the app starts or ends."""
         return context_of(HTTPConnection({"type": "http", "app": self.app}))
 
     async def caller(self, connection: Connection) -> Caller | None:
-        """Who opened a page; None: nobody that is known."""
+        """Returns the caller who opened a page, or None without a valid token."""
         return await caller_of(HTTPConnection({**connection, "app": self.app}))
 
     async def watch_tokens(self) -> None:
-        """Has the pages of those who are known no more loaded anew, which leads to the login. Ends never."""
+        """Reloads pages when their token becomes invalid, which leads to the login. Never returns."""
         while True:
             await asyncio.sleep(TOKENS_S)
             for client in self.broadcaster.clients:
                 try:
                     await self._reload_if_nobody(client)
                 except PyMongoError:
-                    pass  # it is asked again
-                except Exception:  # one page's fault does not end the looks at others
+                    pass  # the next round checks it again
+                except Exception:  # a fault on one page must not stop the checks of others
                     logger.exception("It could not be looked whether somebody is known still")
 
     async def _reload_if_nobody(self, client: Client) -> None:
@@ -71,12 +71,12 @@ class PageContext:
                 ui.navigate.reload()
 
     async def who(self) -> str:
-        """The name of the token of whoever looks at this page."""
+        """Returns the name of the token that opened this page."""
         caller = await self.look_up(lambda: self.caller(ui.context.client.request.scope))
         return caller.token.name if caller else ""
 
     async def look_up(self, ask: Callable[[], Awaitable[T | None]], say: Say = complain) -> T | None:
-        """What somebody at a page asks for. None: it is not known, and the page says why, or `say` does."""
+        """Reads something for the user of a page. Returns None after an error, which `say` shows."""
         try:
             if await self.caller(ui.context.client.request.scope):
                 return await ask()
@@ -95,9 +95,9 @@ class PageContext:
         needs: Scope = Scope.OPERATE,
         say: Say = complain,
     ) -> T | None:
-        """Does what somebody wants on a page, if their token allows it, and writes it into the audit.
+        """Runs an action of a page, if the user's token permits it, and adds it to the audit.
 
-        None: it was not done, and the page says why, or `say` does.
+        Returns None if it failed; `say` shows the error.
         """
         client = ui.context.client
         begun = await self.look_up(lambda: self._begin(action, target, needs, say), say)
@@ -112,7 +112,7 @@ class PageContext:
             say(str(error))
         except PyMongoError as error:
             say(str(mongodb.unavailable(error)))
-        except Exception:  # NiceGUI would tell nobody but the log
+        except Exception:  # NiceGUI would only log it
             logger.exception("What somebody did at a page failed")
             say("There is a fault in this program; its log has the traceback.")
         finally:
@@ -124,7 +124,7 @@ class PageContext:
         return done
 
     async def _begin(self, action: str, target: str, needs: Scope, say: Say) -> ObjectId | None:
-        """The line of the audit; None: it is not allowed, and the page says so."""
+        """Adds a line to the audit. Returns None if the token does not permit the action, and shows so."""
         caller = await self.caller(ui.context.client.request.scope)
         if caller is None:
             return None

@@ -1,4 +1,4 @@
-"""Stored records: collections, samples with their pictures, a search by key, and one record whole."""
+"""Stored records: collections, samples with pictures, a search by key, and single records."""
 
 import json
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from harvester.formatting import size
 
 EVERY_S = 5.0
 MOST = 20
-"""Records that are shown at a time."""
+"""Maximum number of records to show at a time."""
 MOST_FIELDS = 5
-"""Of a record, in a table."""
+"""Maximum number of fields of a record in a table."""
 LONG_WORD = 40
-"""Characters of a text without a space that people hardly read."""
+"""Characters of a text without a space that is too long to read."""
 CHUNK = 1 << 16
-"""Bytes of a file that are sent at a time."""
+"""Bytes of a file to send at a time."""
 EMPTY = """Nothing is stored yet. Submit a job, or type:
 
 harvester sandbox harvester crawl bluesky"""
 _DULL = {"raw", "_id"}
-"""Fields that a table does not show."""
+"""Fields that tables leave out."""
 
 
 async def view(room: PageContext) -> None:
@@ -50,7 +50,7 @@ async def view(room: PageContext) -> None:
 
 
 async def view_some(room: PageContext, collection: str, prefix: str, after: str) -> None:
-    """The newest, or those whose keys begin with `prefix`. Raises UnknownRecord."""
+    """Shows the newest records, or records with keys that start with `prefix`. Raises UnknownRecord."""
     records = RecordKinds(room.here.jobs)
     is_search = bool(prefix or after)
     page = await (records.search(collection, prefix, after, MOST) if is_search else records.newest(collection, MOST))
@@ -87,7 +87,7 @@ async def view_some(room: PageContext, collection: str, prefix: str, after: str)
 
 
 async def view_one(room: PageContext, collection: str, key: str) -> None:
-    """Raises UnknownRecord."""
+    """Shows a record. Raises UnknownRecord."""
     record = await RecordKinds(room.here.jobs).record(collection, key)
     with frame(room, key, "Records", f"one of {collection.replace('_', ' ')}"):
         with Tag("div", classes="line"):
@@ -115,7 +115,7 @@ async def view_one(room: PageContext, collection: str, key: str) -> None:
 
 
 def add_files(app: FastAPI, room: PageContext) -> None:
-    """Adds the address of the files of records: pictures are shown, all else is saved."""
+    """Adds the route for the files of records: pictures are shown, other files are downloaded."""
 
     @app.get("/files/{collection}", include_in_schema=False)
     async def send_file(collection: str, key: str, slot: str) -> Response:
@@ -140,7 +140,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _picture(collection: str, record: StoredRecord) -> str:
-    """The address of its first one; empty: it has none."""
+    """Returns the address of the record's first picture; empty without a picture."""
     ends = (".jpg", ".png", ".gif", ".webp")
     slot = next((slot for slot, path in record.files.items() if path.lower().endswith(ends)), "")
     return address("files", collection, key=record.key, slot=slot) if slot else ""
@@ -153,7 +153,7 @@ def _file(collection: str, key: str, slot: str, path: str) -> TableRow:
 
 
 def _names(records: list[StoredRecord]) -> list[str]:
-    """Fields that say most: those that most of the records have, words before numbers, no second key."""
+    """Returns the most informative fields: common ones, words before numbers, no repetition of the key."""
     scores: dict[str, float] = {}
     for record in records:
         for name, value in record.fields.items():

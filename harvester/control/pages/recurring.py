@@ -1,4 +1,4 @@
-"""Feeds, endpoints and other items of standing jobs: how each stands; adding, removing and restarting them."""
+"""Feeds, endpoints and other items of recurring jobs: their state, and adding, removing and restarting them."""
 
 import asyncio
 import json
@@ -37,9 +37,9 @@ from harvester.jobs.recurring import RecurringItem, Standing, standing_jobs
 from harvester.jobs.submission import Submitted
 
 MOST = 50
-"""Items that are shown at a time."""
+"""Maximum number of items to show at a time."""
 EVERY_S, FILTERED_S = 5.0, 30.0
-"""Between two readings. For those that a filter finds, all may have to be looked at."""
+"""Seconds between two reads, without and with a filter. A filter may have to search all items."""
 COLUMNS = ("item", "spider", "standing", "+failures", "last look", "next look", "how often", "why")
 EMPTY = "Nothing that is watched is like this. Take the filters away to see all."
 NO_JOB = """No standing job goes on, whose items are looked at again and again. To begin one, type:
@@ -63,7 +63,7 @@ TONES = {
 
 
 async def view(room: PageContext, spider: str, standing: str, text: str, after: str) -> None:
-    """`spider`, `standing`, `text`, `after`: which items are listed."""
+    """`spider`, `standing`, `text`, `after`: select the items to list."""
     jobs = await standing_jobs(room.here.jobs)
     chosen = [Standing(standing)] if standing in list(Standing) else []
     said = "Items of standing jobs, which are looked at again and again. Workers see a change within a second."
@@ -116,7 +116,7 @@ async def view(room: PageContext, spider: str, standing: str, text: str, after: 
 
 
 def _filters(spiders: set[str], spider: str, standing: str, text: str) -> None:
-    """They stand in the address of the page, so that a link shows others the same."""
+    """Shows the filters. They are part of the page's address, so a link shows others the same items."""
     with Tag("div", classes="line end"):
         of = {"": "all", **{each: each for each in sorted(spiders | {spider} - {""})}}
         by_spider = ui.select(of, label="Spider", value=spider).props("outlined dense options-dense")
@@ -164,16 +164,16 @@ def _add_form(room: PageContext, jobs: Sequence[Job]) -> None:
 
 
 def read_input(text: str) -> dict[str, Any]:
-    """What is given as lines of TOML, with the values that JSON has. Raises UsageError."""
+    """Returns the TOML of the input field, converted to JSON values. Raises UsageError."""
     try:
         read: dict[str, Any] = json.loads(json.dumps(tomllib.loads(text), default=str))
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+    except (ValueError, RecursionError) as error:  # ValueError also for numbers with thousands of digits
         raise UsageError(f'The input cannot be read: {error}. Give lines as url = "https://example.org/".') from None
     return read
 
 
 def read_often(text: str) -> float | None:
-    """None: nothing is given. Raises UsageError."""
+    """Reads a factor; None for an empty text. Raises UsageError."""
     try:
         often = float(text) if text else None
     except ValueError:
@@ -187,7 +187,7 @@ def read_often(text: str) -> float | None:
 
 
 async def _restart_failed(room: PageContext, spider: str) -> None:
-    """Those that have failed when it is asked; when there are more by the answer, nothing is done."""
+    """Restarts the failed items. If more items have failed by the time of the confirmation, nothing is restarted."""
     watching = Watching(room.here.jobs)
     number = await room.look_up(lambda: watching.failed(spider))
     if number is None:
@@ -243,10 +243,10 @@ async def _remove(room: PageContext, item: RecurringItem) -> None:
 
 
 async def _take_out(room: PageContext, job: str, item: str, name: str = "") -> None:
-    """`item`: its id or key. `name`: for people, where it is another."""
+    """`item`: its id or key. `name`: a different name, for people."""
 
     async def add_again() -> None:
-        async def do() -> int:  # with what it had, and what is known of it
+        async def do() -> int:  # restores its input and its state
             return await room.here.jobs.change(job, [item], {}, foreign=True)
 
         if await room.act("add_watched", _target(job, item), do):
@@ -262,7 +262,7 @@ ACTS: dict[str, Callable[[PageContext, RecurringItem], Any]] = {
     "often": _set_often,
     "remove": _remove,
 }
-"""Of a row: name of the action -> what does it."""
+"""Name of a row's action -> its function."""
 
 
 def _tell(restarted: ActionResult | None) -> None:
@@ -271,7 +271,7 @@ def _tell(restarted: ActionResult | None) -> None:
 
 
 def _target(job: str, item: str) -> str:
-    """For the audit."""
+    """Returns the target for the audit."""
     return address("watched", job=job, item=item)
 
 

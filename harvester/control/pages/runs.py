@@ -1,4 +1,4 @@
-"""Runs with the verdicts of their monitors, a chart over the last hundred, and one run with the end of its log."""
+"""Runs with the verdicts of their monitors, a chart of the last hundred, and single runs with the end of the log."""
 
 from nicegui import ui
 
@@ -28,7 +28,7 @@ EMPTY = """No run has been recorded yet. Runs appear here when workers, or `harv
 
 harvester worker"""
 _COLOURS = {"passed": "#2f9e58", "failed": "#d64545", "": "#8793a3"}
-"""Of bars, by the verdict."""
+"""Colours of bars, by verdict."""
 
 
 async def view(room: PageContext, spider: str, state: str) -> None:
@@ -86,7 +86,7 @@ def _row(run: RunRow) -> TableRow:
 
 
 async def view_one(room: PageContext, run: str) -> None:
-    """Raises UnknownRun."""
+    """Shows a run. Raises UnknownRun."""
     runs = Runs(room.here.jobs)
     await runs.report(run)
     with frame(room, run, "Runs"):
@@ -127,7 +127,7 @@ async def view_one(room: PageContext, run: str) -> None:
 
 
 async def _log(room: PageContext, run: str) -> None:
-    """The last lines, kept up to date until somebody pauses it."""
+    """Shows the last lines, updated until the user pauses it."""
     with Tag("section", classes="card", aria_label="Log"):
         Tag("h2", "The end of its log")
         paused = False

@@ -1,6 +1,6 @@
-"""Schedules, and what comes in the next day: their times, and looks at the items of standing jobs.
+"""Schedules and the work of the next day: the times of schedules, and visits of items of recurring jobs.
 
-A schedule is added, paused, resumed, removed, and begins jobs at other times.
+Schedules can be added, paused, resumed, changed and removed.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from harvester.jobs.upcoming import Time, until
 from harvester.recheck.durations import duration_text
 
 MOST = 50
-"""Times that are shown."""
+"""Maximum number of times to show."""
 DAY = timedelta(days=1)
 COLUMNS = ("schedule", "spider", "when", "next time", "last job", "said last")
 EMPTY = """There is no schedule. To have something harvested each night, add one below, or type:
@@ -98,7 +98,7 @@ async def _read(room: PageContext) -> _Seen:
 
 
 class _New:
-    """A spider, its arguments, and when a job of it begins."""
+    """The form for a new schedule: a spider, its arguments, and the times of its jobs."""
 
     def __init__(self, room: PageContext, known: Known) -> None:
         self._room = room
@@ -125,7 +125,7 @@ class _New:
         added = await _add(self._room, wanted, form.complain)
         if added:
             schedule = added.schedule
-            is_new = schedule.created_at >= asked_at  # else it was there, and is not to be removed by an undo
+            is_new = schedule.created_at >= asked_at  # an existing schedule must not be removed by the undo
             said = f"{schedule.id}: {added.when}, next at {at(schedule.next_at)}."
             done(said, partial(_take_away, self._room, schedule) if is_new else None)
 
@@ -190,11 +190,11 @@ async def _resume(room: PageContext, schedule: Schedule) -> None:
 
 
 ACTS = {"pause": _pause, "resume": _resume, "change": _change, "remove": _remove}
-"""Of a row: name of the action -> what does it."""
+"""Name of a row's action -> its function."""
 
 
 async def _set(room: PageContext, name: str, *, paused: bool, as_before: bool = False) -> None:
-    """`as_before`: it is resumed as though it had not been paused."""
+    """`as_before`: resumes as if it had never been paused."""
 
     async def change() -> bool:
         schedules = Schedules(room.here.jobs.ledger)
@@ -227,7 +227,7 @@ def _times(cron: str, every: str, zone: str) -> list[Field]:
 
 
 def _read_times(form: InputForm) -> dict[str, Any]:
-    """As a schedule is told them. Raises UsageError."""
+    """Returns the times of the form as arguments of a schedule. Raises UsageError."""
     cron, every = form["cron"], form["every"]
     if bool(cron) == bool(every):
         raise UsageError("Give one of the two: a cron expression, or every how long.")

@@ -1,4 +1,4 @@
-"""The settings that are in force in this process, with secrets masked; and who may ask it."""
+"""The effective settings of this process with secrets masked, and the tokens of the controller."""
 
 from nicegui import ui
 

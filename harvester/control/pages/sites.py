@@ -1,4 +1,4 @@
-"""Sites as the frontiers know them: which are left alone, why and until when; hold, open and close their breakers."""
+"""Sites and their breakers: their state with reason and end; opening, holding and closing them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from harvester.jobs.ledger import now
 from harvester.recheck.durations import read_duration
 
 MOST = 100
-"""Sites that are shown."""
+"""Maximum number of sites to show."""
 EVERY_S = 2.0
 COLUMNS = ("site", "spider", "breaker", "+ready", "+parked", "since", "until", "why")
 EMPTY = "None has requests that wait, or is left alone. Sites appear here while workers fetch from them."
@@ -92,7 +92,7 @@ async def _undo(room: PageContext, site: SiteStatus, wanted: SiteChange) -> None
 
 
 def seconds_until(text: str, now: datetime) -> float:
-    """From now until a time of UTC, or as long as a duration says. Raises UsageError."""
+    """Returns the seconds until a UTC time, or the seconds of a duration. Raises UsageError."""
     if not text:
         raise UsageError("Say until when.")
     try:

@@ -1,4 +1,4 @@
-"""Submits a job: a spider, its arguments as its JSON Schema describes them, and items that are pasted or uploaded."""
+"""Submits a job: a spider, its arguments by its JSON Schema, and pasted or uploaded items."""
 
 import asyncio
 import gzip
@@ -22,15 +22,15 @@ from harvester.jobs.submission import Submission, Submitted
 from harvester.validation import MOST_NUMBER
 
 MOST_FILE_BYTES = 500_000_000
-"""Of a file that is uploaded through a page. Larger ones go by `harvester jobs submit`."""
+"""Maximum number of bytes of an upload through a page. Larger files need `harvester jobs submit`."""
 PIECE_BYTES = 1 << 20
-"""That are decompressed together."""
+"""Bytes to decompress at a time."""
 SEEDS = "seeds"
-"""An argument that says which items there are: here they are given themselves."""
+"""An argument for the source of items; here the items themselves are given."""
 
 
 async def view(room: PageContext, spider: str = "") -> None:
-    """`spider`: the one that is chosen."""
+    """`spider`: the preselected spider."""
     known = await asyncio.to_thread(spiders)
     with frame(room, "Submit a job", "Jobs", "A job is a spider, its arguments, and the items it deals with."):
         if not known:
@@ -44,10 +44,10 @@ class _Form:
         self._room = room
         self._known = known
         self._key = secrets.token_hex(16)
-        """A second press of the button is the same job."""
+        """The idempotency key: a second press of the button submits the same job."""
         self._upload: Path | None = None
         self._upload_name = ""
-        """By which people know it, and by whose ending its form is known."""
+        """The name for people; its suffix gives the format."""
         with Tag("section", classes="card", aria_label="Spider and items"):
             with Tag("div", classes="line end"):
                 self._spider = ui.select(sorted(known), label="Spider", value=spider, on_change=self._show_spider)
@@ -65,10 +65,10 @@ class _Form:
                 max_file_size=MOST_FILE_BYTES, auto_upload=True, on_upload=self._keep, on_rejected=_too_large
             )
             chosen.on("failed", _not_taken, js_handler="({ xhr }) => emit(xhr.status, xhr.responseText)")
-            chosen.style("display: none")  # its own button has no name for who hears the page
+            chosen.style("display: none")  # its own button has no name for screen readers
 
             def pick() -> None:
-                chosen.reset()  # else it would reject a file that it had before
+                chosen.reset()  # otherwise it would reject a file that it had before
                 chosen.run_method("pickFiles")
 
             with Tag("div", classes="line").style("margin: 10px 0 0"):
@@ -91,7 +91,9 @@ class _Form:
         self._arguments.show(schema)
 
     async def _keep(self, event: events.UploadEventArguments) -> None:
-        """In a file of its own, which is removed with the page. Nothing of it is submitted before it is whole."""
+        """Saves the upload in a temporary file that is removed with the page. It can be submitted only when it is
+        complete.
+        """
         self._forget()
         given = event.file.name
         self._upload_name = name = given.removesuffix(".gz")
@@ -106,7 +108,7 @@ class _Form:
         except OSError as error:
             why = f"{error.strerror or error}. Make room for temporary files where the controller runs"
         self._upload = path
-        if self._file.is_deleted:  # its page was left
+        if self._file.is_deleted:  # the page was closed
             self._forget()
             return
         if why:
@@ -189,7 +191,7 @@ class _Form:
 
 
 def _decompress(path: Path) -> bool:
-    """In place, closed to others. False: it cannot be, or would be larger than a file may be."""
+    """Decompresses a file in place, with owner-only permissions. Returns False for an invalid or too large file."""
     descriptor, beside = tempfile.mkstemp(prefix=f"{path.name}-", dir=path.parent)
     whole, left = Path(beside), MOST_FILE_BYTES
     try:
@@ -209,7 +211,7 @@ def _decompress(path: Path) -> bool:
 
 def _not_taken(event: events.GenericEventArguments) -> None:
     status, said = event.args
-    if status not in (401, 403):  # what these say is for people
+    if status not in (401, 403):  # these responses contain a message for people
         said = f"the controller answers HTTP {status}." if status else "the connection was lost. Upload it again."
     complain(f"The file was not taken: {said}")
 

@@ -1,4 +1,4 @@
-"""Tokens on the page of the settings: who may ask this controller. One is made there, shown once, and revoked."""
+"""Tokens on the settings page: creating a token, which is shown once, and revoking it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from harvester.exceptions import UsageError
 
 EVERY_S = 5.0
 MOST_LINES = 1000
-"""Of the audit, the latest, in which the last action of each token is looked for."""
+"""Number of the latest lines of the audit to search for the last action of each token."""
 MOST_DAYS = 3650
 COLUMNS = ("name", "scope", "made", "until", "last action", "id")
 SCOPE_HINT = "read: looking; operate: jobs, sites, schedules, feeds; admin: settings and tokens as well"
@@ -35,11 +35,11 @@ REVOKE = RowAction("revoke", "Revoke")
 class _Seen:
     tokens: list[ApiToken]
     acted: Mapping[str, datetime]
-    """Id -> when it was last used for more than looking, if that is known."""
+    """Id -> time of the last action other than reading, if known."""
 
 
 async def section(room: PageContext, own: ApiToken) -> None:
-    """For an administrator. `own`: the token with which the page was opened."""
+    """The section for administrators. `own`: the token that opened the page."""
     seen: dict[str, ApiToken] = {}
 
     async def revoke(row: str, _: str) -> None:
@@ -97,7 +97,7 @@ async def _revoke(room: PageContext, token: ApiToken, own: ApiToken) -> None:
 
 
 def read_days(text: str) -> timedelta | None:
-    """None: without end. Raises UsageError."""
+    """Reads a number of days; None: no limit. Raises UsageError."""
     if not text:
         return None
     if not text.isdecimal() or len(text) > 4 or not 0 < int(text) <= MOST_DAYS:

@@ -1,4 +1,4 @@
-"""Workers and what they hold, queues by spider, and the servers and folders of this installation."""
+"""Workers with their requests, queues by spider, and the servers and folders of this installation."""
 
 from dataclasses import dataclass
 from functools import partial

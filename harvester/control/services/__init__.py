@@ -1,7 +1,7 @@
-"""What can be looked at and done in the control room beside jobs: the page and the API call the same functions.
+"""Services of the control room for everything besides jobs: the page and the API call the same functions.
 
-Each module is about one thing, and has a class that is made from the JobService of the process. What they return are
-frozen dataclasses of bounded size. They raise what the house raises: UsageError for what cannot be used, UnknownJob for
-what there is not, JobConflict for what the state of things does not allow, ServiceError for a server that is away; and,
-as JobService does, PyMongoError.
+Each module covers one subject and has a class that is made from the process's JobService. The methods return frozen
+dataclasses of bounded size. They raise harvester's usual exceptions: UsageError for invalid input, UnknownJob for an
+unknown name, JobConflict when the current state does not allow the action, ServiceError for an unreachable server, and,
+like JobService, PyMongoError.
 """

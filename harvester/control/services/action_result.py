@@ -1,4 +1,4 @@
-"""What an action says of itself."""
+"""The result of an action."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,6 @@ class ActionResult:
     """What was done."""
 
     number: int
-    """Things that were changed; 0: all was so already."""
+    """Number of changed things; 0 if nothing had to change."""
     said: str
-    """For people: what, and how it can be undone."""
+    """A message for people: the change, and how to undo it."""

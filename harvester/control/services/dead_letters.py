@@ -1,4 +1,4 @@
-"""Requests that were given up, grouped by why; and having them tried again, never more than somebody has seen."""
+"""Dead letters, grouped by reason, and requeueing them: never more than a person has seen."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from harvester.jobs.service import JobService
 from harvester.masking import mask
 
 MOST_LOOKED_AT = 20_000
-"""The latest dead letters of a spider, which are grouped."""
+"""Maximum number of dead letters of a spider to group: the latest."""
 MOST_GROUPS = 200
 MOST_LETTERS = 500
-"""That one answer holds."""
+"""Maximum number of dead letters in a response."""
 MOST_IDS = 1000
-"""That one request names."""
+"""Maximum number of ids in a request."""
 MOST_SAMPLES = 3
 NO_WORDS = "-"
-"""Pattern of reasons without words: empty ones, and such as `'name'`."""
+"""The pattern of reasons without words: empty reasons, and reasons like `'name'`."""
 MOST_TEXT = 1000
-"""Characters of an address or a reason."""
+"""Maximum number of characters of a URL or a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Letter:
     reason: str
     attempts: int
     deliveries: int
-    """How many workers were lost with it."""
+    """Number of workers that were lost while they held the request."""
     at: datetime
     history: list[HistoryLine]
 
@@ -61,12 +61,12 @@ class DeadLetterGroup:
     spider: str
     outcome: str
     pattern: str
-    """Of the reasons: with spider and outcome it names the group."""
+    """The pattern of the reasons. Together with spider and outcome it identifies the group."""
     letters: int
     first_at: datetime
     last_at: datetime
     samples: list[Letter]
-    """The latest."""
+    """The latest letters of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class Groups:
     groups: list[DeadLetterGroup]
     more: bool
     by_outcome: dict[str, int]
-    """All dead letters."""
+    """Number of all dead letters by outcome."""
     looked_at: int
-    """Of these the latest, from which the groups are."""
+    """Number of grouped dead letters: the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +89,17 @@ class RequeueSelection:
     outcome: str = ""
     pattern: str = ""
     expect: int | None = None
-    """How many they were when somebody looked. Needed where no ids are given."""
+    """Number of dead letters when a person looked. Needed unless ids are given."""
 
 
 class DeadLetters:
-    """Of all spiders of the project."""
+    """The dead letters of all spiders of the project."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
 
     async def groups(self, spider: str = "") -> Groups:
-        """Of one spider or of all. Raises UnknownJob, ServiceError."""
+        """Returns the groups of one spider, or of all spiders. Raises UnknownJob, ServiceError."""
         found: dict[tuple[str, str, str], list[Letter]] = {}
         numbers: dict[tuple[str, str, str], list[float]] = {}
         by_outcome: dict[str, int] = {}
@@ -126,7 +126,7 @@ class DeadLetters:
     async def letters(
         self, spider: str, outcome: str = "", pattern: str | None = None, most: int = 100
     ) -> list[Letter]:
-        """The latest first, of all or of a group. Raises UnknownJob, ServiceError."""
+        """Returns dead letters, the latest first: all, or only a group. Raises UnknownJob, ServiceError."""
         await spiders(spider)
         letters: list[Letter] = []
         async for letter in _latest(self._config, spider):
@@ -137,9 +137,9 @@ class DeadLetters:
         return letters
 
     async def requeue(self, spider: str, wanted: RequeueSelection) -> ActionResult:
-        """Makes them ready again, with all their attempts. What was requeued before, or is none, counts as nothing.
+        """Requeues dead letters and keeps their attempts. Ids that are unknown or already requeued are not counted.
 
-        Raises JobConflict when they are more than expected, UsageError, UnknownJob, ServiceError.
+        Raises JobConflict when more letters match than expected, UsageError, UnknownJob, ServiceError.
         """
         await spiders(spider)
         ids = wanted.ids or await self._ids_of(spider, wanted)
@@ -175,7 +175,9 @@ def _is_of(letter: DeadLetter, outcome: str, pattern: str | None) -> bool:
 
 
 def _pattern(letter: DeadLetter) -> str:
-    """Never empty, which would mean all with the outcome."""
+    """Returns the pattern of a letter's reason. It is never empty, because an empty pattern selects all letters of an
+    outcome.
+    """
     return pattern_of(letter.reason) or NO_WORDS
 
 

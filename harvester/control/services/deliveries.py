@@ -1,4 +1,4 @@
-"""Publishing: how each receiver stands, how many events wait for it, and trying those again that it did not take."""
+"""Publishing: the state and backlog of each receiver, and resending the events that a receiver did not take."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,33 +16,35 @@ class DeliveryStatus:
     """How publishing stands."""
 
     configured: bool
-    """Whether anybody is told of records: HARVESTER_PUBLISH_FILE."""
+    """True if HARVESTER_PUBLISH_FILE names receivers."""
     status: PublishStatus
 
 
 class Deliveries:
-    """To the receivers of HARVESTER_PUBLISH_FILE."""
+    """Deliveries to the receivers of HARVESTER_PUBLISH_FILE."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
         self._database = service.database
 
     async def status(self) -> DeliveryStatus:
-        """Receivers that the file does not name any more are among them. Raises UsageError for a bad file."""
+        """Returns the state of all receivers, including those that are no longer in the file. Raises UsageError for a
+        bad file.
+        """
         sinks = await asyncio.to_thread(project_sinks, self._config)
         status = await admin.status(self._database, sinks or Sinks((), ""))
         return DeliveryStatus(sinks is not None, status)
 
     async def resume(self, sink: str) -> ActionResult:
-        """Has a receiver tried again at once that fails, or was set aside. Raises UnknownSink for one there is not."""
+        """Retries a failing or suspended receiver at once. Raises UnknownSink for an unknown receiver."""
         one = (await self._sinks()).named(sink)
         waiting = await admin.resume(self._database, one)
         return ActionResult(waiting, f"{sink} is tried again; {counted(waiting, 'event waits', 'events wait')} for it.")
 
     async def replay_dead(self, sink: str, expect: int) -> ActionResult:
-        """Tries events again that are not tried any more, if there are no more than expected.
+        """Resends the dead events of a receiver, if there are at most `expect`.
 
-        Raises UnknownSink for a receiver there is not, JobConflict when there are more.
+        Raises UnknownSink for an unknown receiver, JobConflict when there are more.
         """
         one = (await self._sinks()).named(sink)
         number = await admin.replay_dead(self._database, one, expect)

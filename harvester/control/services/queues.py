@@ -1,4 +1,4 @@
-"""What waits to be fetched, and who fetches it: queue depth by spider, and workers with what they hold."""
+"""Queues and workers: the queue depth of each spider, and the workers with the requests that they hold."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from harvester.jobs.service import JobService
 from harvester.monitors.history import LOST_AFTER_SECONDS
 
 MOST = 1000
-"""Workers that one answer holds."""
+"""Maximum number of workers in a response."""
 
 WorkerState = Literal["working", "idle", "silent", "gone"]
 
@@ -34,18 +34,20 @@ class Worker:
     host: str
     pid: int
     state: WorkerState
-    """gone: its process has ended, and others get what it held when its leases end. silent: it says nothing."""
+    """gone: its process has ended; other workers get its requests when the leases expire. silent: it sends no
+    heartbeat.
+    """
     holds: int
-    """Requests."""
+    """Number of requests that it holds."""
     oldest_s: float
-    """Since when it holds the oldest of them."""
+    """Seconds since it took the oldest of its requests."""
     silent_s: float
-    """Since it was last heard of."""
+    """Seconds since its last heartbeat."""
     run: str
-    """Id of its run; empty when it is not known."""
+    """Id of its run; empty if unknown."""
     began_at: datetime | None
     records: int
-    """That its run has stored."""
+    """Number of records that its run has stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +59,19 @@ class WorkerList:
 
 
 class Queues:
-    """Of all spiders of the project."""
+    """The queues of all spiders of the project."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
         self._database = service.database
 
     async def depths(self, spider: str = "") -> list[Queue]:
-        """Of spiders of which something was queued, by name. Raises UnknownJob, ServiceError."""
+        """Returns the queues of spiders with a frontier, by name. Raises UnknownJob, ServiceError."""
         found = await operations.depths(self._config, await spiders(spider))
         return [Queue(name, depth) for name, depth in sorted(found.items())]
 
     async def workers(self, spider: str = "", most: int = MOST) -> WorkerList:
-        """Raises UnknownJob, ServiceError."""
+        """Returns the workers, most requests first. Raises UnknownJob, ServiceError."""
         of_spiders = await operations.workers(self._config, await spiders(spider))
         runs = {(run["host"], run["pid"]): run for run in await self._running()}
         found = [

@@ -1,4 +1,6 @@
-"""Stored records: how many there are of each kind, the newest, those whose keys begin so, one whole, and its files."""
+"""Stored records: their number by kind, the newest, a search by the beginning of a key, single records, and their
+files.
+"""
 
 import asyncio
 import os
@@ -23,17 +25,19 @@ from harvester.validation import did_you_mean
 Document = Mapping[str, Any]
 
 MOST = 100
-"""Records that one answer holds."""
+"""Maximum number of records in a response."""
 MOST_TEXT, MOST_WHOLE_TEXT = 500, 100_000
-"""Characters of a text, in a list of records and in a record that is shown whole."""
+"""Maximum number of characters of a text, in a list of records and in a record that is shown complete."""
 MOST_PARTS, MOST_WHOLE_PARTS = 20, 1000
-"""Of a list or table in a record, likewise."""
+"""Maximum number of elements of a list or table in a record, in a list of records and in a record that is shown
+complete.
+"""
 DEEPEST = 8
-"""Levels of a record that are shown."""
+"""Maximum number of nested levels of a record to show."""
 MOST_KEY = 1000
-"""Characters of a key that is looked for."""
+"""Maximum number of characters of a key in a search."""
 CUT = "..."
-"""Stands where something is left out."""
+"""Marks a place where something was cut."""
 _MEDIA_TYPES = {
     ".jpg": "image/jpeg",
     ".png": "image/png",
@@ -41,7 +45,7 @@ _MEDIA_TYPES = {
     ".webp": "image/webp",
     ".pdf": "application/pdf",
 }
-"""What a file of a record is, by the end of its name: the program wrote it as that. All others are bytes."""
+"""Media types by suffix, for the files that harvester writes in these formats. Other files are served as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,9 @@ class Collection:
     kind: str
     plural: str
     records: int
-    """About so many: as MongoDB estimates it."""
+    """Number of records, as estimated by MongoDB."""
     bytes: int
-    """That MongoDB keeps them in, with their indexes."""
+    """Bytes that MongoDB uses for the records and their indexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +67,17 @@ class StoredRecord:
 
     key: str
     url: str
-    """The address that it was observed at."""
+    """The URL where the record was observed."""
     fetched_at: datetime | None
     spider: str
     item: str
-    """Id of its job item; empty when there are several, or none."""
+    """Id of the job item that produced it; empty if several did, or none."""
     gone_at: datetime | None
-    """Since when its site no longer shows it."""
+    """Time since the record is missing from its site."""
     fields: dict[str, Any]
-    """As in JSON; what is too long or too deep is cut, and ends with CUT."""
+    """Fields as in JSON. Values that are too long or too deep are cut and end with CUT."""
     files: dict[str, str]
-    """Which of its files -> its place below the images location."""
+    """Slot of the file -> its path below the images location."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +86,12 @@ class RecordsPage:
 
     records: list[StoredRecord]
     next: str | None
-    """Key behind which others follow; None: there are none, or these are in no order of keys."""
+    """Key to continue after. None: the last page, or a list that is not sorted by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of a record that is open for reading. Whoever has it closes it."""
+    """A file of a record, open for reading. The caller closes it."""
 
     file: BinaryIO
     size: int
@@ -96,14 +100,14 @@ class StoredFile:
 
 
 class RecordKinds:
-    """Of all kinds that the project has, or the database holds."""
+    """All kinds of records that the project defines or the database holds."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
         self._database = service.database
 
     async def collections(self) -> list[Collection]:
-        """Those that hold records, by name."""
+        """Returns the collections with at least one record, by name."""
         there = set(await self._database.list_collection_names())
         know_collections(there)
         kinds = sorted(
@@ -113,17 +117,19 @@ class RecordKinds:
         return [each for each in found if each.records]
 
     async def newest(self, collection: str, most: int = 20) -> RecordsPage:
-        """Those that were stored last, the last first. Raises UnknownRecord when there is no such collection."""
+        """Returns the records that were stored last, the newest first. Raises UnknownRecord for an unknown collection."""
         records = await self._named(collection)
         rows = await records.find({}, {OUTBOX: 0}, sort=[("$natural", -1)], limit=min(most, MOST)).to_list()
         return RecordsPage([_record(row) for row in rows], None)
 
     async def search(self, collection: str, key: str = "", after: str = "", most: int = 20) -> RecordsPage:
-        """Those whose keys begin so, in the order of their keys, behind this one. Raises UnknownRecord, UsageError."""
+        """Returns records with a key that starts with `key`, in the order of keys, after `after`. Raises UnknownRecord,
+        UsageError.
+        """
         records = await self._named(collection)
         if len(key) > MOST_KEY:
             raise UsageError(f"key: give at most {MOST_KEY:,} characters.")
-        if "\0" in key:  # MongoDB refuses it in an expression, and it is in no key
+        if "\0" in key:  # MongoDB refuses it in an expression, and no key contains it
             return RecordsPage([], None)
         query: dict[str, Any] = {"_id": {"$regex": f"^{re.escape(key)}"} if key else {"$gt": ""}}
         if after:
@@ -133,7 +139,7 @@ class RecordKinds:
         return RecordsPage([_record(row) for row in rows[:most]], rows[most - 1]["_id"] if len(rows) > most else None)
 
     async def record(self, collection: str, key: str) -> StoredRecord:
-        """The one with this key, whole as far as that can be shown. Raises UnknownRecord."""
+        """Returns the record with this key, as complete as it can be shown. Raises UnknownRecord."""
         records = await self._named(collection)
         row = await records.find_one({"_id": key}, {OUTBOX: 0})
         if row is None:
@@ -141,7 +147,7 @@ class RecordKinds:
         return _record(row, MOST_WHOLE_TEXT, MOST_WHOLE_PARTS)
 
     async def file(self, collection: str, key: str, slot: str) -> StoredFile:
-        """One of a record's files. Raises UnknownRecord; UsageError when files are not kept in a folder."""
+        """Opens a file of a record. Raises UnknownRecord, or UsageError when files are not stored in a local folder."""
         found = await self.record(collection, key)
         if slot not in found.files:
             raise UnknownRecord(f"{key!r} of {collection} has no file {slot!r}.")
@@ -168,11 +174,13 @@ _STATS: list[dict[str, Any]] = [
     {"$collStats": {"storageStats": {}}},
     {"$project": {"count": "$storageStats.count", "size": "$storageStats.totalSize"}},
 ]
-"""What MongoDB knows without looking at a record; of a sharded collection one row a shard."""
+"""Reads MongoDB's own statistics, without reading records; a sharded collection gives one row per shard."""
 
 
 def open_file(folder: Path, path: str) -> StoredFile:
-    """A file below the folder, if a record may have that path, and no link leads out. Raises UnknownRecord."""
+    """Opens a file below the folder. Raises UnknownRecord for a path that no record may have, or a link that leads
+    outside.
+    """
     there_is_none = UnknownRecord(f"There is no file {path[:MOST_KEY]!r}.")
     if stored_path(path) is None:
         raise there_is_none
@@ -205,7 +213,7 @@ def _record(row: Document, most_text: int = MOST_TEXT, most_parts: int = MOST_PA
 
 
 def _shown(value: Any, most_text: int, most_parts: int, deepest: int) -> Any:
-    """As in JSON, and bounded."""
+    """Converts a value to its JSON form and cuts it to the limits."""
     if isinstance(value, str):
         return value if len(value) <= most_text else value[:most_text] + CUT
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Runs: the last ones with their verdicts, what became of one and why, and the end of its log."""
+"""Runs: the latest with their verdicts, the report of one run, and the end of its log."""
 
 import asyncio
 import os
@@ -18,15 +18,15 @@ from harvester.monitors.history import STATES, find_runs, run_named
 Document = Mapping[str, Any]
 
 MOST = 500
-"""Runs that one answer holds."""
+"""Maximum number of runs in a response."""
 MOST_LINES = 500
-"""Of a log that one answer holds, the last."""
+"""Maximum number of log lines in a response: the last ones."""
 MOST_LOG_BYTES = 256 * 1024
-"""Of a log that are read for one answer."""
+"""Maximum number of bytes of a log to read for a response."""
 MOST_LINE = 2000
-"""Characters of a line of a log, and of what a monitor says."""
+"""Maximum number of characters of a log line or a monitor's message."""
 MOST_STATS = 500
-"""Stats of a run that are shown."""
+"""Maximum number of stats of a run to show."""
 _FIELDS = (
     *("spider", "crawl", "state", "verdict", "finish_reason", "exit_code", "started_at", "finished_at"),
     *("heartbeat_at", "counts", "rejected", "outcomes", "failures.monitor", "host", "log"),
@@ -48,27 +48,27 @@ class RunRow:
     id: str
     spider: str
     job: str
-    """Empty: it was of no job, or of several."""
+    """Id of its job. Empty: the run had no job, or several."""
     state: str
-    """running, finished, failed, interrupted or lost: its process was killed."""
+    """running, finished, failed, interrupted, or lost (its process was killed)."""
     verdict: str
-    """Of its monitors, passed or failed; empty while there is none."""
+    """The verdict of its monitors: passed or failed; empty while there is no verdict."""
     finish_reason: str
     exit_code: int | None
     started_at: datetime
     finished_at: datetime | None
     seconds: float
-    """That it took, or was last heard of after."""
+    """Seconds from its start to its end, or to its last heartbeat."""
     records: int
-    """That it has stored."""
+    """Number of records that it has stored."""
     rejected: int
     outcomes: dict[str, int]
-    """Of its requests."""
+    """Outcome -> number of requests."""
     failed: list[str]
-    """Monitors that did not pass."""
+    """Names of the monitors that failed."""
     host: str
     has_log: bool
-    """Whether it wrote its log into a file of this machine."""
+    """True if its log is a file on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +87,21 @@ class RunReport:
     arguments: dict[str, str]
     resumed: bool
     message: str
-    """Why it ended, or did not begin."""
+    """The reason why it ended, or did not start."""
     counts: dict[str, int]
-    """Kind of record -> how many it has stored; likewise below."""
+    """Kind of record -> number of stored records. `parsed` and `rejected` have the same form."""
     parsed: dict[str, int]
     rejected: dict[str, int]
     items: dict[str, dict[str, int]]
-    """Kind -> state -> items of its job."""
+    """Kind -> state -> number of items of its job."""
     failures: list[RunFailure]
-    """Monitors that did not pass, with what they say."""
+    """Failed monitors with their messages."""
     errors: list[RunFailure]
-    """The most frequent failures of requests: outcome and host, how often and what was said."""
+    """The most frequent failures of requests: the outcome, the host, the number and a message."""
     stats: dict[str, str]
     pid: int
     log: str
-    """Its file on its host; empty: it wrote to its terminal."""
+    """Path of the log file on its host; empty if the run logged to its terminal."""
     report: str
 
 
@@ -111,9 +111,9 @@ class LogTail:
 
     lines: list[str]
     end: int
-    """Bytes of the file up to which it was read: what is asked `after` them has only what came since."""
+    """Number of bytes of the file read so far. Pass it as `after` to read only newer lines."""
     cut: bool
-    """Whether lines before these, that were asked for, are left out."""
+    """True if requested lines before these were left out."""
 
 
 class Runs:
@@ -123,7 +123,7 @@ class Runs:
         self._database = service.database
 
     async def list(self, spider: str = "", state: str = "", job: str = "", most: int = 100) -> RunsPage:
-        """Raises UsageError for a state that is none."""
+        """Returns the latest runs that match. Raises UsageError for an unknown state."""
         if state and state not in STATES:
             raise UsageError(f"state: {state!r} is none of {', '.join(STATES)}.")
         query = {name: value for name, value in (("spider", spider), ("state", state), ("crawl", job)) if value}
@@ -132,7 +132,9 @@ class Runs:
         return RunsPage(list(map(_row, found[:most])), len(found) > most)
 
     async def report(self, run: str) -> RunReport:
-        """Of the run with this id, or the only one whose id begins so. Raises UnknownRun, UsageError."""
+        """Returns the report of the run with this id, or with an id that uniquely starts so. Raises UnknownRun,
+        UsageError.
+        """
         found = await run_named(self._database, run)
         return RunReport(
             run=_row(found),
@@ -152,9 +154,9 @@ class Runs:
         )
 
     async def log(self, run: str, lines: int = MOST_LINES, after: int = 0) -> LogTail:
-        """The end of its log; with `after`, only what came since an answer whose `end` that was.
+        """Returns the last lines of a run's log; with `after` (the `end` of an earlier result), only newer lines.
 
-        Raises UnknownRun, and UsageError when there is no log that can be read on this machine.
+        Raises UnknownRun, and UsageError when this machine has no readable log of the run.
         """
         found = await run_named(self._database, run)
         if not found.get("log"):
@@ -165,11 +167,11 @@ class Runs:
 
 
 def tail(path: Path, most: int, after: int = 0) -> LogTail:
-    """The last lines of a file that are whole. Raises UsageError when it cannot be read."""
+    """Returns the last complete lines of a file. Raises UsageError when the file cannot be read."""
     try:
         with open(path, "rb", opener=_regular) as file:
             size = file.seek(0, os.SEEK_END)
-            after = after if after <= size else 0  # else it is another file by now
+            after = after if after <= size else 0  # a shorter file is a new log
             return _lines(file, max(size - MOST_LOG_BYTES, after), size, most, after)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -181,14 +183,14 @@ def _lines(file: BinaryIO, first: int, size: int, most: int, after: int) -> LogT
     whole = read[: read.rfind(b"\n") + 1] if len(read) < MOST_LOG_BYTES or b"\n" in read else read
     rows = whole.splitlines()
     if first > after:
-        rows = rows[1:]  # of which the beginning was not read
+        rows = rows[1:]  # the first row may be incomplete
     cut = len(rows) > most or first > after
     shown = [mask(row.decode("utf-8", "replace"), MOST_LINE) for row in rows[-most:]] if most else []
     return LogTail(shown, first + len(whole), cut)
 
 
 def _regular(path: str, flags: int) -> int:
-    """Opens a file, and nothing that would keep the reader waiting."""
+    """Opens only regular files: a pipe or device could block the reader."""
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Schedules: which there are, what comes in the next hours, and adding, changing, pausing and removing them."""
+"""Schedules: listing, upcoming times, and adding, changing, pausing and removing them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ from harvester.jobs.upcoming import Coming
 from harvester.recheck.durations import duration_text
 
 MOST_TIMES = 1000
-"""To come, that one answer holds."""
+"""Maximum number of upcoming times in a response."""
 MOST_HOURS = 24 * 366.0
 MOST_SCHEDULES = 1000
-"""That can be added, so that all can be shown."""
+"""Maximum number of schedules; more could not be listed in a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,12 @@ class ScheduleStatus:
     schedule: Schedule
     when: str
     late: str = ""
-    """Why nothing of it is begun: no worker looks. Empty: one does, or it is paused."""
+    """The reason why the schedule starts no jobs: no worker checks it. Empty: a worker does, or the schedule is paused.
+    """
 
 
 Statuses = list[ScheduleStatus]
-"""A name of its own, since the service below has a method `list`."""
+"""An alias, because ScheduleService has a method called `list`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +43,24 @@ class RemovedSchedule:
 
     said: str
     undo: NewSchedule | None
-    """What adds it again. Times that pass meanwhile are not made up for. None: its arguments name a file, and only
-    somebody at the machine can add it."""
+    """The schedule that adds it again; times that pass meanwhile are not caught up. None: its arguments name a file, so
+    it can only be added on the machine itself.
+    """
 
 
 class ScheduleService:
-    """Those of the database. They are begun by workers."""
+    """The schedules of the database. Workers start their jobs."""
 
     def __init__(self, service: JobService) -> None:
         self._ledger = service.ledger
         self._schedules = Schedules(service.ledger)
 
     async def list(self) -> list[ScheduleStatus]:
-        """By name."""
+        """Returns all schedules by name."""
         return await self._with_late(await self._schedules.all())
 
     async def show(self, name: str) -> ScheduleStatus:
-        """Raises UnknownJob."""
+        """Returns a schedule. Raises UnknownJob."""
         return (await self._with_late([await self._schedules.named(name)]))[0]
 
     async def _with_late(self, schedules: Sequence[Schedule]) -> Statuses:
@@ -66,7 +68,9 @@ class ScheduleService:
         return [ScheduleStatus(each, each.when, late.get(each.id, "")) for each in schedules]
 
     async def coming(self, hours: float = 24, most: int = 100, name: str = "") -> Coming:
-        """What is begun or looked at in the next hours, and why then; of all, or of one schedule. Raises UnknownJob."""
+        """Returns the starts and visits of the next hours with their reasons, of all schedules or of one. Raises
+        UnknownJob.
+        """
         if not 0 <= hours <= MOST_HOURS:
             raise UsageError(f"hours: give 0 to {MOST_HOURS:,.0f}.")
         chosen = [await self._schedules.named(name)] if name else await self._schedules.all()
@@ -74,7 +78,9 @@ class ScheduleService:
         return await upcoming.until(self._ledger, chosen, until, min(most, MOST_TIMES), with_looks=not name)
 
     async def add(self, wanted: NewSchedule) -> ScheduleStatus:
-        """Adding the same once more changes nothing. Raises UsageError, UnknownJob, JobConflict for a taken name."""
+        """Adds a schedule. Adding an identical one again changes nothing. Raises UsageError, UnknownJob, JobConflict
+        for a taken name.
+        """
         if wanted.arguments and wanted.spider:
             refuse_files(wanted.spider, wanted.arguments)
         known = {each.id: each for each in await self._schedules.all()}
@@ -89,13 +95,15 @@ class ScheduleService:
             return _status(there)
 
     async def change(self, name: str, wanted: ScheduleChange) -> ScheduleStatus:
-        """Raises UnknownJob, UsageError, JobConflict when another changes it at the same time."""
+        """Changes a schedule. Raises UnknownJob, UsageError, and JobConflict when it is changed by another client at
+        the same time.
+        """
         if wanted.arguments:
             refuse_files((await self._schedules.named(name)).spider, wanted.arguments)
         return _status(await self._schedules.change(name, wanted))
 
     async def pause(self, name: str) -> ActionResult:
-        """Nothing of it is begun. Raises UnknownJob."""
+        """Pauses a schedule, so it starts no jobs. Raises UnknownJob."""
         was_paused = (await self._schedules.named(name)).paused
         await self._schedules.pause(name)
         return ActionResult(
@@ -103,13 +111,13 @@ class ScheduleService:
         )
 
     async def resume(self, name: str) -> ActionResult:
-        """Ends a pause. Raises UnknownJob."""
+        """Resumes a paused schedule. Raises UnknownJob."""
         was_paused = (await self._schedules.named(name)).paused
         next_at = await self._schedules.resume(name)
         return ActionResult(int(was_paused), f"{name} goes on, next at {_shown(next_at)}.")
 
     async def remove(self, name: str) -> RemovedSchedule:
-        """Its jobs stay. Raises UnknownJob, also for one that was removed before."""
+        """Removes a schedule and leaves its jobs. Raises UnknownJob, also for a schedule that was removed before."""
         schedule = await self._schedules.named(name)
         await self._schedules.remove(name)
         return RemovedSchedule(f"{name} is removed; its jobs stay.", undo_of(schedule))
@@ -120,7 +128,7 @@ def _status(schedule: Schedule) -> ScheduleStatus:
 
 
 def _wish_of(schedule: Schedule) -> NewSchedule:
-    """What makes such a schedule. A cron expression is as it was read."""
+    """Returns the request that creates such a schedule, with its cron expression in the normalized form."""
     return NewSchedule(
         name=schedule.id,
         spider="" if schedule.job else schedule.spider,
@@ -137,7 +145,7 @@ def _wish_of(schedule: Schedule) -> NewSchedule:
 
 
 def undo_of(schedule: Schedule) -> NewSchedule | None:
-    """What adds it again, when it is removed. None: its arguments name a file."""
+    """Returns the request that adds a removed schedule again. None: its arguments name a file."""
     try:
         refuse_files(schedule.spider, schedule.arguments)
     except UsageError:
@@ -146,7 +154,7 @@ def undo_of(schedule: Schedule) -> NewSchedule | None:
 
 
 def _as_read(wanted: NewSchedule) -> NewSchedule:
-    """With its times as a schedule keeps them."""
+    """Returns the request with its cron expression and interval in the normalized form of a stored schedule."""
     cron = read_cron(wanted.cron) if wanted.cron else ""
     return replace(wanted, cron=cron, every=duration_text(read_every(wanted.every)) if wanted.every else "")
 

@@ -1,4 +1,4 @@
-"""The servers and folders that a harvest needs: whether they are there, how large they are, how much room is left."""
+"""The servers and folders that a harvest needs: their availability, size and free space."""
 
 import asyncio
 import shutil
@@ -20,7 +20,7 @@ from harvester.stores import redis as stores
 from harvester.stores.mongodb import said
 
 ANSWER_S = 5.0
-"""A server that takes longer to answer counts as away."""
+"""Seconds to wait for a server; after that it counts as down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,21 @@ class ServerReport:
 
     name: str
     place: str
-    """Its address, without what opens it."""
+    """The address of the server, without user and password."""
     up: bool
     said: str
-    """What is wrong; empty when it is up."""
+    """The error; empty if the server is up."""
     version: str
     answer_ms: float
     up_s: int
-    """For how long it has been running."""
+    """Seconds since the server started."""
     clients: int
     bytes: int
-    """Of what it holds: in memory, of Redis; on disk, of this database of MongoDB."""
+    """Bytes that it holds: in memory for Redis, on disk and of this database only for MongoDB."""
     most_bytes: int
-    """What Redis may take in memory. 0: no limit is set, or it has none."""
+    """Bytes of memory that Redis may use. 0: no limit (always so for MongoDB)."""
     entries: int
-    """Keys of Redis, documents of the database."""
+    """Number of keys in Redis, or of documents in the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Folder:
     path: str
     free_bytes: int
     total_bytes: int
-    """Both 0 when it is not there yet."""
+    """Both sizes are 0 if the folder does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class _Found:
 
 
 class ServerStatus:
-    """Of this installation."""
+    """The servers and folders of this installation."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
         self._database = service.database
 
     async def read(self) -> Servers:
-        """Raises nothing: a server that is away is said to be so."""
+        """Returns the state of all servers and folders. Never raises: an unreachable server is reported as down."""
         config = self._config
         private = f"a private one in {config.state_dir.absolute()}"
         mongodb = _place(config.mongodb_uri.get_secret_value()) if config.mongodb_uri else private
@@ -104,7 +104,7 @@ class ServerStatus:
         return _Found(version, int(status.get("uptime", 0)), clients, int(stats["totalSize"]), int(stats["objects"]))
 
     async def _server_status(self) -> dict[str, Any]:
-        """Empty for a user who may not ask."""
+        """Returns MongoDB's serverStatus; empty if the user lacks the permission."""
         try:
             return await self._database.client.admin.command({"serverStatus": 1, "repl": 0, "metrics": 0})
         except OperationFailure:
@@ -147,7 +147,7 @@ async def _asked(name: str, place: str, ask: Callable[[], Awaitable[_Found]]) ->
 
 
 def _place(uri: str) -> str:
-    """Without user, password and options."""
+    """Returns the address without user, password and options."""
     return without_userinfo(uri.partition("?")[0])
 
 

@@ -1,4 +1,4 @@
-"""The settings that are in force, and where each comes from. Secrets are masked."""
+"""The effective settings and their sources. Secrets are masked."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +19,23 @@ class Setting:
     """A setting of this process."""
 
     name: str
-    """Of its variable."""
+    """The name of its environment variable."""
     value: str
-    """Empty: none. A secret is MASKED, and an address shows neither user nor password."""
+    """Empty: not set. A secret shows as MASKED, and a URL shows neither user nor password."""
     secret: bool
     source: Source
-    """program: whoever started this process has set it, as tests do."""
+    """program: the code that started this process has set it, as tests do."""
     default: str
 
 
 class Settings:
-    """Of the process that asks: workers on other machines may have others."""
+    """The settings of this process. Workers on other machines may have others."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
 
     def all(self) -> list[Setting]:
-        """In the order in which docs/configuration describes them."""
+        """Returns all settings in the order of docs/configuration."""
         return [_setting(self._config, field) for field in Config.model_fields]
 
 

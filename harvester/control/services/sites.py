@@ -1,4 +1,4 @@
-"""Sites and their breakers: which are left alone, since when and why; and leaving them alone, or asking them again."""
+"""Sites and their breakers: their state with its time and reason, and opening, closing or holding a breaker."""
 
 import time
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from harvester.jobs.service import JobService
 from harvester.masking import mask
 
 MOST = 1000
-"""Sites that one answer holds."""
+"""Maximum number of sites in a response."""
 MOST_REASON = 500
-"""Characters of why somebody wants a site left alone."""
+"""Maximum number of characters of a person's reason."""
 LONGEST_S = 365 * 86_400.0
-"""For which a site may be left alone."""
+"""Maximum number of seconds to keep a site's breaker open or held."""
 _ORDER = ("held", "open", "half_open", "closed")
 
 Wanted = Literal["open", "closed", "held"]
-"""States in which a person may want a breaker."""
+"""States that a person may set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,28 @@ class SiteStatus:
     spider: str
     site: str
     tier: str
-    """Of proxies; empty: the whole site."""
+    """The tier of proxies; empty for the whole site."""
     state: str
-    """closed: it is asked; open, held: it is left alone; half_open: probes find out whether it answers."""
+    """closed: requests are sent; open and held: no requests are sent; half_open: probes test the site."""
     ready: int
     parked: int
-    """Requests that wait until the site is asked again. None of a tier."""
+    """Number of requests that wait until the breaker closes; 0 for a tier."""
     cause: str
-    """Why it is not closed: refusals, failures, ratio, layout, drift, fields or person."""
+    """The cause of a breaker that is not closed: refusals, failures, ratio, layout, drift, fields or person."""
     said: str
-    """What the last failure said, or why a person wants it so."""
+    """The message of the last failure, or a person's reason."""
     since: datetime | None
     until: datetime | None
-    """When it may change by itself. None: it does not."""
+    """Time of the next automatic change. None: no automatic change."""
     times: int
-    """How often in a row it was opened."""
+    """Number of times that the breaker opened in a row."""
     tried: int
-    """Lately."""
+    """Number of recent requests."""
     failed: int
     outcomes: dict[str, int]
-    """Of the tries."""
+    """Outcome -> number of recent requests."""
     probes: int
-    """That are out or have answered."""
+    """Number of probes that are sent or answered."""
     probes_well: int
 
 
@@ -64,7 +64,7 @@ class SitesPage:
 
     sites: list[SiteStatus]
     more: bool
-    """Whether there are others."""
+    """True if there are more sites."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SiteChange:
 
     state: Wanted
     seconds: float | None = None
-    """For how long it is open or held; then probes find out. None: open as the site's entry says; held without end."""
+    """Seconds to stay open or held before probes start. None: open as the site's entry says, held without an end."""
     reason: str = ""
     tier: str = ""
 
@@ -87,23 +87,27 @@ class SiteChanged:
     state: str
     before: str
     changed: bool
-    """False: it was so already."""
+    """False if the breaker was already in this state."""
     parked: int
-    """Requests of the site that wait now."""
+    """Number of the site's requests that now wait."""
     said: str
-    """For people."""
+    """A message for people."""
     undo: SiteChange | None
-    """What brings back how it was. None: nothing was changed, or probes were under way, which end by themselves."""
+    """The change that restores the earlier state. None: nothing was changed, or the breaker was half open, which ends
+    by itself.
+    """
 
 
 class Sites:
-    """Of all spiders of the project."""
+    """The sites of all spiders of the project."""
 
     def __init__(self, service: JobService) -> None:
         self._config = service.config
 
     async def list(self, spider: str = "", *, left_alone: bool = False, most: int = MOST) -> SitesPage:
-        """`left_alone`: only those whose breaker is not closed, or that have parked requests. Raises ServiceError."""
+        """Returns the sites. `left_alone`: only sites that have parked requests or a breaker that is not closed. Raises
+        ServiceError.
+        """
         of_spiders = await operations.sites(self._config, await spiders(spider))
         found = [each for name, sites in of_spiders.items() for each in _statuses(name, sites)]
         if left_alone:
@@ -113,10 +117,11 @@ class Sites:
         return SitesPage(found[:most], len(found) > most)
 
     async def change(self, spider: str, site: str, wanted: SiteChange, who: str) -> SiteChanged:
-        """Opens, closes or holds a breaker. To close or hold it twice is one change; a time for it begins anew.
+        """Opens, closes or holds a breaker. Repeating a close or hold changes nothing, except that a given time starts
+        again.
 
-        Raises UsageError for a tier without a breaker, a reason or a time that cannot be; UnknownJob for a spider that
-        is none; ServiceError.
+        Raises UsageError for a tier without a breaker, or an invalid reason or time; UnknownJob for an unknown spider;
+        ServiceError.
         """
         await spiders(spider)
         _check(site, wanted)

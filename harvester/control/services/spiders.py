@@ -1,4 +1,4 @@
-"""The spiders of the project, as the other services need them."""
+"""The names of the project's spiders, for the other services."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from harvester.project import SETTINGS_MODULE, spider_loader, unknown_spider
 
 
 async def spiders(named: str = "") -> list[str]:
-    """The spider of that name, or all of the project. Raises UnknownJob when there is none of that name."""
+    """Returns the spider of that name, or all spiders of the project. Raises UnknownJob for an unknown name."""
     known = await asyncio.to_thread(_names, os.environ.get(SETTINGS_MODULE, ""))
     if not named:
         return list(known)
@@ -20,5 +20,7 @@ async def spiders(named: str = "") -> list[str]:
 
 @cache
 def _names(project: str) -> tuple[str, ...]:
-    """Of the project with this module of settings, by name. They are read once: a project changes with its process."""
+    """Returns the spider names of the project with this settings module. Cached, because a project changes only with
+    its process.
+    """
     return tuple(sorted(spider_loader().list()))

@@ -1,6 +1,6 @@
-"""Feeds, endpoints and other items of standing jobs: how each stands; adding, changing, removing and restarting them.
+"""Feeds, endpoints and other items of recurring jobs: listing, adding, changing, removing and restarting them.
 
-Workers see what was changed within a second. An attempt that is under way comes to its end first.
+Workers apply a change within a second. An attempt in progress is completed first.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,9 +19,9 @@ from harvester.jobs.submission import Submission, Submitted, Submitter
 from harvester.project import load_spider
 
 MOST = 500
-"""Items that one answer holds."""
+"""Maximum number of items in a response."""
 MOST_CHANGED = 1000
-"""Items that one request names. Longer lists are submitted to a job."""
+"""Maximum number of items in a request. Longer lists are submitted to a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class WatchedPage:
 
     items: list[RecurringItem]
     next: str | None
-    """Id behind which others follow. None: there are none."""
+    """Id to continue after. None: the last page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,19 @@ class NewItem:
     """What is to be watched."""
 
     key: str
-    """A feed's address, an endpoint's name."""
+    """The URL of a feed, or the name of an endpoint."""
     input: dict[str, Any] = field(default_factory=dict)
-    """What its spider needs besides; of an endpoint the fields of its table."""
+    """The other inputs of its spider; for an endpoint, the fields of its table."""
 
 
 def usual_key(spider: str, item: NewItem, kind: str = "") -> str:
-    """The key by which the spider keeps such an item. Raises UsageError for one that it does not take."""
+    """Returns the key that the spider stores such an item under. Raises UsageError for an item that the spider refuses."""
     takes: Any = load_spider(spider)
     return str(takes.check_item(Found(kind or takes.ITEM_KINDS[0], item.key, item.input)).key)
 
 
 class Watching:
-    """Of all standing jobs that go on."""
+    """The items of all recurring jobs that have not ended."""
 
     def __init__(self, service: JobService) -> None:
         self._service = service
@@ -64,7 +64,9 @@ class Watching:
         after: str = "",
         most: int = 100,
     ) -> WatchedPage:
-        """Those that stand so, with this in their names or reasons. Raises UnknownJob, JobConflict for another job."""
+        """Returns items in these states, with this text in their names or reasons. Raises UnknownJob, or JobConflict if
+        the job is not recurring.
+        """
         most = min(most, MOST)
         jobs = await standing_jobs(self._service, spider, job)
         found = await find_watched(self._service, jobs, most + 1, standings, text, after)
@@ -73,10 +75,11 @@ class Watching:
     async def add(
         self, spider: str, items: Sequence[NewItem], job: str = "", kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items to a standing job: to the one of this id, or the only one of the spider. Known ones stay.
+        """Adds items to a recurring job: the job with this id, or the only one of the spider. Known items stay
+        unchanged.
 
-        One that was removed is there again. What cannot be used is named and left out. Raises UnknownJob; JobConflict
-        when the spider has several standing jobs, or the job is cancelled; UsageError.
+        Removed items are added again. Invalid items are reported and left out. Raises UnknownJob; JobConflict when the
+        spider has several recurring jobs, or the job is cancelled; UsageError.
         """
         if not 0 < len(items) <= MOST_CHANGED:
             raise UsageError(f"items: give 1 to {MOST_CHANGED:,}; longer lists are submitted to a job.")
@@ -92,10 +95,10 @@ class Watching:
     async def change(
         self, job: str, names: Sequence[str], inputs: Mapping[str, Any], often: float | None = None
     ) -> ActionResult:
-        """Sets fields of what items ask for (an empty text takes one away), or how often they are looked at.
+        """Sets fields of the inputs of items (an empty text removes a field), or the frequency of their visits.
 
-        Of items whose headers name variables of the workers, only how often. Raises UnknownJob, JobConflict and
-        UsageError.
+        For items with headers that name variables of the workers, only the frequency can be changed. Raises UnknownJob,
+        JobConflict and UsageError.
         """
         _check_names(names)
         if not inputs and often is None:
@@ -105,7 +108,7 @@ class Watching:
         return ActionResult(number, f"{counted(number, 'item')} of {job} changed.")
 
     async def remove(self, job: str, names: Sequence[str]) -> ActionResult:
-        """Takes items out of a standing job, by id or key. Their records stay. Raises UnknownJob, JobConflict."""
+        """Removes items from a recurring job, by id or key. Their records stay. Raises UnknownJob, JobConflict."""
         _check_names(names)
         await standing_jobs(self._service, job=job)
         number = await self._service.remove(job, names)
@@ -114,15 +117,15 @@ class Watching:
         )
 
     async def failed(self, spider: str = "", job: str = "") -> int:
-        """How many have failed, of a spider, a job, or all. Raises UnknownJob, JobConflict."""
+        """Returns the number of failed items of a spider, a job, or all jobs. Raises UnknownJob, JobConflict."""
         return await count_failed(self._service, await standing_jobs(self._service, spider, job))
 
     async def restart(
         self, spider: str = "", job: str = "", names: Sequence[str] = (), expect: int | None = None
     ) -> ActionResult:
-        """Has items looked at again, now: those named, or all that have failed, if there are no more than expected.
+        """Restarts items at once: the named ones, or all failed items if there are at most `expect`.
 
-        Of a spider, a job, or all. Raises UnknownJob; JobConflict when there are more; UsageError.
+        Covers a spider, a job, or all. Raises UnknownJob; JobConflict when there are more; UsageError.
         """
         if names:
             _check_names(names)
