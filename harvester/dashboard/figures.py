@@ -1,4 +1,4 @@
-"""The figures of a harvest, counted by MongoDB: what comes back is bounded, however large the harvest is."""
+"""The figures of a harvest, counted by MongoDB. Their size is bounded, however large the harvest is."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from harvester.jobs.documents import ITEMS, JOBS, ItemState
 Document = dict[str, Any]
 
 MOST_PEOPLE = 150
-"""Accounts in the picture of the follow graph."""
+"""Maximum number of accounts in the picture of the follow graph."""
 
 MOST_ROWS = 12
-"""Lines of a ranking."""
+"""Maximum number of lines of a ranking."""
 
 WORTH = (50_000, 100_000, 200_000, 300_000, 500_000, 750_000, 1_000_000)
-"""Where one bar of values by the tax roll ends, and the next begins."""
+"""Upper limits of the bars for the tax roll's values."""
 
 _CANDIDATES = 4 * MOST_PEOPLE
-"""Accounts looked at, most followed first, because not every account that is followed was collected."""
+"""Number of accounts to look up, the most followed first, because some followed accounts were not collected."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class Person:
     handle: str
     name: str
     followers: int
-    """Within the harvest."""
+    """Number of followers within the harvest."""
     picture: str
-    """Its avatar, below the images location; empty when there is none."""
+    """Path of its avatar below the images location; empty without an avatar."""
     followers_count: int | None = None
-    """Anywhere, as its profile says."""
+    """Number of all followers, from its profile."""
     posts: int = 0
-    """In the harvest."""
+    """Number of its posts in the harvest."""
 
 
 @dataclass(frozen=True)
 class TopPost:
-    """A post that many like and pass on."""
+    """A post with many likes and reposts."""
 
     uri: str
     handle: str
@@ -59,7 +59,7 @@ class TopPost:
 
 @dataclass(frozen=True)
 class ThreadFigure:
-    """A conversation, by its first post."""
+    """A conversation, identified by its first post."""
 
     uri: str
     handle: str
@@ -69,39 +69,39 @@ class ThreadFigure:
 
 @dataclass
 class Figures:
-    """All that the report shows. Rankings are (label, count), the largest first."""
+    """All data of the report. Rankings are (label, count), the largest first."""
 
     database: str
     job: str
-    """Empty when the figures are of all jobs."""
+    """Id of the job. Empty: the figures cover all jobs."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Collection -> documents."""
+    """Collection -> number of documents."""
     items: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Kind of job item -> state -> items."""
+    """Kind of job item -> state -> number of items."""
     pictures: int = 0
     pdfs: int = 0
     began: datetime | None = None
     ended: datetime | None = None
     people: list[Person] = field(default_factory=list)
     follows: list[tuple[int, int]] = field(default_factory=list)
-    """Who follows whom among `people`, by position."""
+    """Follows among `people`: pairs of positions."""
     days: dict[date, int] = field(default_factory=dict)
-    """Day -> posts."""
+    """Day -> number of posts."""
     hashtags: list[tuple[str, int]] = field(default_factory=list)
     languages: list[tuple[str, int]] = field(default_factory=list)
     domains: list[tuple[str, int]] = field(default_factory=list)
     posts: list[TopPost] = field(default_factory=list)
     threads: list[ThreadFigure] = field(default_factory=list)
     worth: list[tuple[str, int]] = field(default_factory=list)
-    """Values by the tax roll, from the lowest to the highest."""
+    """Number of values in the tax roll by range, from the lowest to the highest."""
     uses: list[tuple[str, int]] = field(default_factory=list)
-    """Of land."""
+    """Uses of land."""
     sale_days: dict[date, int] = field(default_factory=dict)
-    """Day -> sales."""
+    """Day -> number of sales."""
 
 
 def gather(database: Database[Document], job: str = "") -> Figures:
-    """Counts everything. With `job`, only what was observed last for that job."""
+    """Counts everything. With `job`, only records that this job observed last."""
     figures = Figures(database.name, job)
     _Gatherer(database, job, figures).run()
     return figures
@@ -167,7 +167,7 @@ class _Gatherer:
             self.figures.began, self.figures.ended = row["began"], row["ended"]
 
     def _graph(self) -> None:
-        """The most followed accounts, and who of them follows whom."""
+        """Finds the most followed accounts, and the follows among them."""
         rows = self._rows("follows", *_most(_CANDIDATES, "$subject_did"))
         followers = {row["_id"]: row["n"] for row in rows}
         found = self.database["profiles"].find(
@@ -190,7 +190,7 @@ class _Gatherer:
         self._edges()
 
     def _edges(self) -> None:
-        """Looked up by key, so that it costs the same however many follows there are."""
+        """Finds the follows by key, so the cost does not depend on the number of all follows."""
         position = {person.did: index for index, person in enumerate(self.figures.people)}
         keys = (f"{one} {other}" for one in position for other in position if one != other)
         while chunk := list(islice(keys, 5000)):
@@ -206,7 +206,7 @@ class _Gatherer:
         return [(row["_id"], row["n"]) for row in self._rows(collection, *stages)]
 
     def _worth(self) -> list[tuple[str, int]]:
-        """How many values lie between two of WORTH. Values of 0 are left out: most mean that there is none."""
+        """Counts the values in each range of WORTH. Values of 0 are left out: most stand for a missing value."""
         worth = {"$ifNull": ["$market_value", "$total_value"]}
         bounds = [0, *WORTH, float("inf")]
         bucket = {"$bucket": {"groupBy": worth, "boundaries": bounds, "output": {"n": {"$sum": 1}}}}
@@ -215,7 +215,7 @@ class _Gatherer:
         return [(f"{start:,} {end}", counts.get(start, 0)) for start, end in zip(bounds, ends, strict=False) if counts]
 
     def _posts(self) -> list[TopPost]:
-        """Those that were liked and passed on most."""
+        """Returns the posts with the most likes and reposts."""
         parts = [{"$ifNull": [f"${name}", 0]} for name in ("like_count", "repost_count", "quote_count")]
         rows = self._rows(
             "posts",
@@ -254,7 +254,7 @@ class _Gatherer:
 
 
 def _most(count: int, label: str | Document) -> list[Document]:
-    """Stages that count by label; the most frequent come first, equal ones in the order of their labels."""
+    """Returns stages that count by label: the most frequent first, then in the order of labels."""
     return [
         {"$group": {"_id": label, "n": {"$sum": 1}}},
         {"$sort": {"n": -1, "_id": 1}},
@@ -263,13 +263,13 @@ def _most(count: int, label: str | Document) -> list[Document]:
 
 
 def _facet_values(kind: str) -> Document:
-    """The values of a post's facets of one kind."""
+    """Returns an expression for the values of a post's facets of a kind."""
     facets = {"$filter": {"input": {"$ifNull": ["$facets", []]}, "cond": {"$eq": ["$$this.kind", kind]}}}
     return {"$map": {"input": facets, "in": "$$this.value"}}
 
 
 def _per_post(labels: Document) -> list[Document]:
-    """Stages that rank labels by the posts that have them; a label counts once a post."""
+    """Returns stages that rank labels by the number of posts; a label counts once per post."""
     return [
         {"$project": {"label": {"$setUnion": [labels]}}},
         {"$unwind": "$label"},

@@ -1,7 +1,7 @@
-"""What of a graph a picture shows, and where its nodes lie: groups, ties, a spring layout; the same for the same graph.
+"""Selects and places the parts of a graph to draw: groups, ties and a spring layout. The result is deterministic.
 
-All edges of a large graph are a black spot, and those of one account that is linked to all are a star. So each node
-has a few lines, to those with whom it shares most, and the colour of its group.
+With all edges a large graph is a black spot, and an account that is linked to all makes a star. So each node has only a
+few lines, to the nodes with the most shared neighbours, and the colour of its group.
 """
 
 from collections import Counter
@@ -14,30 +14,33 @@ import networkx
 
 ROUNDS = 200
 MIDDLE, MIDDLE_WEIGHT = -1, 0.1
-"""A node that is not shown, and how strongly each node is drawn to it."""
+"""An invisible node, and the strength that draws each node to it."""
 HUB, FEW = 0.6, 20
-"""A node that is linked to this share of all others is a hub, and its edges tell nothing; but not among so few."""
+"""A node linked to more than this share of all others is a hub, and its edges are left out.
+
+Only for more than FEW nodes.
+"""
 TIES = 4
-"""The most edges that are drawn for the sake of one node."""
+"""Maximum number of edges to draw for a node."""
 LEAST_GROUP, MOST_GROUPS = 3, 8
-"""Nodes of the smallest group that is one, and how many groups there are at most."""
+"""Minimum number of nodes in a group, and maximum number of groups."""
 _LETTER, _LINE = 10.0, 14.0
-"""About the width and height of a letter of a label."""
+"""Approximate width and height of a letter of a label."""
 
 Point = tuple[float, float]
 Edge = tuple[int, int]
 
 
 class Ties(NamedTuple):
-    """The edges that are drawn, each once, the smaller position first."""
+    """The edges to draw, each once, the smaller position first."""
 
     lines: list[Edge]
     hubs: list[int]
-    """Nodes without lines, since they are linked to nearly all."""
+    """Nodes without lines, because they are linked to nearly all nodes."""
 
 
 def ties(count: int, edges: Iterable[Edge]) -> Ties:
-    """Of each node the edges to those with whom it shares most neighbours; mutual ones before others."""
+    """Returns for each node the edges to the nodes with the most shared neighbours; mutual edges first."""
     given = {(one, other) for one, other in edges if one != other}
     near: list[set[int]] = [set() for _ in range(count)]
     for one, other in given:
@@ -45,7 +48,7 @@ def ties(count: int, edges: Iterable[Edge]) -> Ties:
         near[other].add(one)
     hubs = [node for node in range(count) if count > FEW and len(near[node]) > HUB * (count - 1)]
     if not any(near[node].difference(hubs) for node in set(range(count)).difference(hubs)):
-        hubs = []  # a star is all that there is
+        hubs = []  # the graph is only a star
     for node in range(count):
         near[node] = set() if node in hubs else near[node].difference(hubs)
 
@@ -61,7 +64,7 @@ def ties(count: int, edges: Iterable[Edge]) -> Ties:
 
 
 def groups(count: int, edges: Iterable[Edge]) -> list[int]:
-    """The group of each node, 0 being the largest; -1 for those of none. By the method of Louvain."""
+    """Returns the group of each node by the Louvain method: 0 is the largest group; -1 means no group."""
     graph = networkx.Graph()
     graph.add_nodes_from(range(count))
     for one, other in sorted({(min(edge), max(edge)) for edge in edges if edge[0] != edge[1]}):
@@ -75,7 +78,7 @@ def groups(count: int, edges: Iterable[Edge]) -> list[int]:
 
 
 def place(radii: Sequence[float], edges: Sequence[tuple[int, int]], width: float, height: float) -> list[Point]:
-    """Centres of circles with these radii in a frame: linked ones near each other, none over another.
+    """Places circles with these radii in a frame: linked ones near each other, without overlap.
 
     Edges are pairs of positions.
     """
@@ -84,11 +87,11 @@ def place(radii: Sequence[float], edges: Sequence[tuple[int, int]], width: float
 
 
 def _spring(count: int, edges: set[tuple[int, int]]) -> list[Point]:
-    """networkx's forces (Fruchterman and Reingold's), with a middle that holds all together."""
+    """Places the nodes by networkx's forces (Fruchterman and Reingold), with a centre that holds all together."""
     links = Counter(node for edge in edges for node in edge)
     graph = networkx.Graph()
     graph.add_nodes_from(range(count))
-    # Divided by the links of the busier end, so that hubs do not swallow the picture.
+    # Divided by the links of the busier end; otherwise hubs would pull the picture together.
     graph.add_weighted_edges_from((one, other, 4 / max(links[one], links[other])) for one, other in sorted(edges))
     graph.add_weighted_edges_from((MIDDLE, node, MIDDLE_WEIGHT) for node in range(count))
     placed = networkx.spring_layout(graph, iterations=ROUNDS, seed=1)
@@ -96,7 +99,7 @@ def _spring(count: int, edges: set[tuple[int, int]]) -> list[Point]:
 
 
 def _fitted(positions: Sequence[Point], radii: Sequence[float], width: float, height: float) -> list[Point]:
-    """Stretched to the frame."""
+    """Stretches the positions to the frame."""
     if not positions:
         return []
     edge = min(radii)
@@ -113,7 +116,7 @@ def _fitted(positions: Sequence[Point], radii: Sequence[float], width: float, he
 
 
 def _apart(points: list[Point], radii: Sequence[float], width: float, height: float) -> list[Point]:
-    """Pushes overlapping circles from each other, as far as the frame allows."""
+    """Pushes overlapping circles apart, as far as the frame allows."""
     points = list(points)
     for _ in range(60):
         moved = False
@@ -137,9 +140,9 @@ def _apart(points: list[Point], radii: Sequence[float], width: float, height: fl
 
 
 def label(points: Sequence[Point], radii: Sequence[float], texts: Sequence[str], width: float) -> list[Point | None]:
-    """Middle of the base line of each text, below or above its circle; None where there is no room.
+    """Returns the middle of each text's base line, below or above the circle; None without space.
 
-    Earlier texts go first. Only circles that have a text are kept free. Texts stay within the width of the frame.
+    Earlier texts go first. Only circles with a text are avoided. Texts stay within the width of the frame.
     """
     circles = [(x - r, y - r, x + r, y + r) for (x, y), r in zip(points, radii, strict=True)][: len(texts)]
     boxes = list(circles)

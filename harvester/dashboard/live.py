@@ -1,4 +1,4 @@
-"""Watching a crawl: a panel in a terminal, a log line now and then elsewhere, and a summary at the end."""
+"""Shows a running crawl: a panel in a terminal or occasional log lines elsewhere, and a summary at the end."""
 
 import atexit
 import logging
@@ -26,20 +26,20 @@ from harvester.formatting import counted, typed_command
 logger = logging.getLogger(__name__)
 
 PANEL_SECONDS = 0.25
-"""Between two drawings of the panel; one costs about 2 ms of CPU."""
+"""Seconds between two drawings of the panel; each costs about 2 ms of CPU."""
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the crawl when there is no panel."""
+"""Seconds between two reads of the stats without a panel."""
 
 LINE_SECONDS, FIRST_LINE_SECONDS = 30.0, 10.0
-"""Between two lines in the log when there is no panel, and before the first."""
+"""Seconds between two log lines without a panel, and before the first line."""
 
 LINE_WIDTH = 120
-"""Characters to which the summary is folded in a line of JSON."""
+"""Characters per line of the summary in JSON logs."""
 
 
 class SteadyConsole(Console):
-    """Goes on when nobody reads any more: Rich would exit, before the run is written down."""
+    """A console that survives a closed pipe: Rich would exit before the run is stored."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -47,14 +47,14 @@ class SteadyConsole(Console):
 
 
 class LiveView:
-    """Scrapy extension. It only reads stats; nothing depends on it."""
+    """Scrapy extension that only reads stats; nothing depends on it."""
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.console = SteadyConsole(stderr=True, highlight=False)
         watched = wants_panel(sys.stderr, os.environ) and not logs.is_json()
         self.screen = Screen(self.console) if watched else None
-        if self.screen:  # the summary says in words what Scrapy would list
+        if self.screen:  # the summary replaces Scrapy's dump of the stats
             logging.getLogger("scrapy.statscollectors").setLevel(logging.WARNING)
         self.process = psutil.Process()
         self.task = create_looping_call(self.look)
@@ -75,11 +75,11 @@ class LiveView:
         return view
 
     def spider_opened(self) -> None:
-        atexit.register(self._process_ends)  # whatever is still to be logged, the summary comes last
+        atexit.register(self._process_ends)  # the summary comes last, after all log lines
         self.task.start(PANEL_SECONDS if self.screen else LOOK_SECONDS)
 
     def look(self) -> None:
-        """Called a few times a second."""
+        """Updates the display. Called a few times a second."""
         if not self.stopping and not self.crawler.crawling:
             self.stopping = True
             logger.info(
@@ -119,7 +119,7 @@ class LiveView:
             logger.info("%s", line(*self._measure(time.monotonic())))
 
     def _process_ends(self) -> None:
-        """Also when the engine was not stopped in good order, as by a second Ctrl-C."""
+        """Shows the summary, even when the engine did not stop properly, for example after a second Ctrl-C."""
         if self.screen:
             self.screen.close()
         stats = {"elapsed_time_seconds": time.monotonic() - self.started, **self.crawler.stats.get_stats()}

@@ -1,4 +1,4 @@
-"""The log lines that Scrapy writes about pages and items: few, short, and without what must not be seen."""
+"""The log lines that Scrapy writes about pages and items: few, short, and without secrets."""
 
 import logging
 from traceback import FrameSummary, extract_tb, format_exception
@@ -19,7 +19,7 @@ from harvester.masking import mask
 from harvester.shutdown import RunEnding
 
 _ROUTINE = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware", "scrapy.spidermiddlewares.httperror")
-"""Loggers that list settings and components at every start, and refused answers. Only their warnings are shown."""
+"""Loggers that list settings and components at every start, and refused responses. Only their warnings are shown."""
 
 _REPETITIVE = (
     "scrapy.core.downloader.handlers._base_streaming",
@@ -27,18 +27,18 @@ _REPETITIVE = (
     "py.warnings",
 )
 _KNOWN = ("is experimental", "found no scrapy.spidermiddlewares.referer", "Spider.log() is deprecated", "[Spidermon]")
-"""What is said in every run: of choices that addon.py explains, and by Spidermon, whose verdict monitors/ logs."""
+"""Messages of every run: about choices that addon.py explains, and by Spidermon, whose verdict monitors/ logs."""
 
 _NOT_FETCHED = "Could not fetch %(what)s: %(why)s"
 _LONGEST_MESSAGE = 300
-"""Characters of an exception's text; some carry the whole answer."""
+"""Maximum number of characters of an exception's text; some contain the whole response."""
 
 
 class QuietLogFormatter(LogFormatter):
-    """Nothing for pages and items that went well (the stats count them), one line for what went wrong.
+    """Logs nothing for successful pages and items (the stats count them), and one line for each failure.
 
-    An exception has its traceback the first time that it comes from a place. With LOG_LEVEL=DEBUG all is logged as
-    by Scrapy: pages, items, each traceback, settings and components.
+    An exception has its traceback only the first time at a place. With LOG_LEVEL=DEBUG all is logged as by Scrapy:
+    pages, items, each traceback, settings and components.
     """
 
     is_debugging = False
@@ -87,7 +87,7 @@ class QuietLogFormatter(LogFormatter):
     def download_error(
         self, failure: Failure, request: Request, spider: Spider, errmsg: str | None = None
     ) -> LogFormatterResult:
-        # The outcomes have counted it, and its dead letter gives the reason.
+        # The outcomes have counted it, and its dead letter has the reason.
         level = logging.DEBUG if hasattr(failure.value, "verdict") else logging.ERROR
         return _line(level, _NOT_FETCHED, what=_address(request), why=_error(failure))
 
@@ -119,7 +119,7 @@ def _address(request: Request) -> str:
 
 
 def _item(item: Any) -> str:
-    """How many records, of which kinds, from where."""
+    """Describes an item: the number of records, their kinds and their source."""
     records = item.records if isinstance(item, Batch) else [item] if isinstance(item, Record) else []
     if not records:
         return f"an item of type {type(item).__name__}"
@@ -129,7 +129,7 @@ def _item(item: Any) -> str:
 
 
 def _error(problem: BaseException | Failure) -> str:
-    """An exception's type, text and place in our code; the text alone when it is a sentence of ours."""
+    """Returns an exception's type, text and place in our code; only the text for harvester's own exceptions."""
     exception = problem.value if isinstance(problem, Failure) else problem
     text = _text(exception)
     if isinstance(exception, HarvesterError):
@@ -144,21 +144,22 @@ def _place(traceback: TracebackType | None) -> str:
 
 
 def _innermost(traceback: TracebackType | None) -> FrameSummary | None:
-    """The innermost line of a traceback that is not a library's."""
+    """Returns the innermost line of a traceback outside libraries."""
     frames = [frame for frame in extract_tb(traceback) if "site-packages" not in frame.filename]
     return frames[-1] if frames else None
 
 
 def _text(exception: BaseException | None) -> str:
-    """On one line, without passwords, not too long."""
+    """Returns the text on one line, without passwords, and cut."""
     text = " ".join(without_userinfo(mask(str(exception), 4 * _LONGEST_MESSAGE)).split())
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + " ..."
 
 
 class _Tracebacks(logging.Filter):
-    """Writes tracebacks without passwords: `each` of them, or the first of a place in a project's code or ours.
+    """Writes tracebacks without passwords: all of them with `each`, otherwise the first at each place outside
+    libraries.
 
-    Then those of what was not fetched are left out, and of exceptions whose text is a sentence of ours.
+    In that case failed downloads and harvester's own exceptions have no traceback.
     """
 
     def __init__(self, *, each: bool) -> None:
@@ -188,6 +189,6 @@ class _Tracebacks(logging.Filter):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether it is more than what comes with every run. Spidermon's own errors are."""
+    """Returns True unless the message comes with every run. Spidermon's own errors are always shown."""
     said = str(record.msg)
     return not any(part in said for part in _KNOWN) or (record.levelno >= logging.ERROR and "\nFAIL: " not in said)

@@ -1,4 +1,4 @@
-"""How the progress of a crawl looks: a panel for terminals, a line for logs."""
+"""The layout of a crawl's progress: a panel for terminals, a line for logs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -16,18 +16,18 @@ from harvester.formatting import counted, duration, number, plural, size, spaced
 from harvester.items import RECORDS
 
 _LONGEST_LIST = 6
-"""Kinds of items, errors and waits shown at most."""
+"""Maximum number of kinds of items, errors and waits to show."""
 
 _WIDEST_COLUMNS = 110
-"""Longer lines are hard to read."""
+"""Maximum width of the panel: longer lines are hard to read."""
 
 
 def panel(
     progress: Progress, pace: CrawlPace, *, now: float, elapsed: float, memory: int, in_flight: int | None
 ) -> RenderableType:
-    """The live view. `now` is unix time, `elapsed` seconds, `memory` bytes.
+    """Returns the live view. `now`: Unix time; `elapsed`: seconds; `memory`: bytes.
 
-    `in_flight` counts the requests that a stopping crawl still finishes; None when it is not stopping.
+    `in_flight`: number of requests that a stopping crawl still finishes; None if it is not stopping.
     """
     rows = list(_rows(progress, pace, now, memory))
     hint = "Ctrl-C: finish what is in flight and stop"
@@ -43,16 +43,16 @@ class _Row(NamedTuple):
     label: str
     content: RenderableType
     rank: int
-    """Where the terminal is too low for all rows, those with the highest go first."""
+    """On a low terminal the rows with the highest rank are left out first."""
 
 
 _NEVER_LEFT_OUT = 0
 
 
 class _Fitted:
-    """The panel with as many rows as the terminal has room for, and an empty line below it.
+    """The panel with as many rows as fit the terminal, and an empty line below it.
 
-    On that line the cursor stands: a terminal writes `^C` there, which would else break the last line in two.
+    The cursor stands on that line: a terminal writes `^C` there, which would otherwise break the last line in two.
     """
 
     def __init__(self, rows: Sequence[_Row], title: Text, hint: Text) -> None:
@@ -108,7 +108,7 @@ def _rows(progress: Progress, pace: CrawlPace, now: float, memory: int) -> Itera
 
 
 def _limit(limits: Mapping[str, float]) -> str:
-    """How fast sites may be asked now, in few words: of several sites the slowest and the quickest."""
+    """Returns the current rate limits of sites in few words: with several sites the lowest and the highest."""
     if not limits:
         return ""
     least, most = f"{min(limits.values()):.3g}", f"{max(limits.values()):.3g}"
@@ -117,7 +117,7 @@ def _limit(limits: Mapping[str, float]) -> str:
 
 
 def line(progress: Progress, pace: CrawlPace) -> str:
-    """The same for a log, on one line."""
+    """Returns the progress on one line, for a log."""
     parts = [
         *_items(progress),
         f"{counted(progress.pages, 'page')} ({number(pace.pages_per_second)}/s)",
@@ -136,7 +136,7 @@ def line(progress: Progress, pace: CrawlPace) -> str:
 
 
 def _items(progress: Progress) -> list[str]:
-    """1,204 of 5,310 accounts, and the same of other kinds; of a kind that is worked off 45 accounts done, 5 failed."""
+    """Returns texts such as `1,204 of 5,310 accounts`; for a completed kind `45 accounts done, 5 failed`."""
     return [
         items.told(f"{items.done:,} of {counted(items.total, items.kind)}", f"{counted(items.done, items.kind)} done")
         for items in progress.items[:_LONGEST_LIST]
@@ -151,16 +151,16 @@ def _left(progress: Progress, pace: CrawlPace) -> list[str]:
 
 
 def records_listed(records: Mapping[str, int]) -> str:
-    """80,200 follows, 1 post."""
+    """Returns a text such as `80,200 follows, 1 post`."""
     return ", ".join(counted(count, _one_of(kind), plural_of_records(kind)) for kind, count in records.items())
 
 
 def _one_of(kind: str) -> str:
-    return "item" if plural_of_records(kind) == "items" else kind  # of a spider's items the kind is the spider's name
+    return "item" if plural_of_records(kind) == "items" else kind  # the kind of a plain item is its spider's name
 
 
 def plural_of_records(kind: str) -> str:
-    """The plural of a kind of record, as the type says it, if that is known here."""
+    """Returns the plural of a kind of record, from its type if that is known."""
     return RECORDS[kind].PLURAL if kind in RECORDS else plural(kind)
 
 

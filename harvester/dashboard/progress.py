@@ -1,4 +1,4 @@
-"""What the stats of a crawl say at one moment, and how fast it goes. Nothing here draws."""
+"""The progress and pace of a crawl, read from its stats. This module draws nothing."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,15 @@ from harvester.masking import mask
 Stats = Mapping[str, Any]
 
 UNSTORED = "harvester/records/unstored"
-"""Stats below it: records and items, by kind, that passed the pipelines of a project that lacks harvester's."""
+"""Prefix of stats: records and items, by kind, that passed the pipelines of a project without harvester's pipelines."""
 MAX_UNREAD_NAMED = 5
-"""Labels that nobody reads, in one sentence."""
+"""Maximum number of unread labels in a sentence."""
 ITEM_WINDOW_SECONDS = 120.0
-"""Items come to their end in bursts; the time that is left is told from so long a while."""
+"""Seconds over which the remaining time is estimated, because items end in bursts."""
 
 
 def below(stats: Stats, path: str) -> dict[str, int]:
-    """The counts directly below a path, without zeros, the largest first."""
+    """Returns the counts directly below a path, without zeros, the largest first."""
     prefix = path + "/"
     start = len(prefix)
     found = {
@@ -31,19 +31,19 @@ def below(stats: Stats, path: str) -> dict[str, int]:
 
 
 def unread_labels(stats: Stats) -> dict[str, int]:
-    """Labels of pages that no field was read from -> how many pages or rows have them, the most frequent first."""
+    """Returns label that no field was read from -> number of pages or rows with it, the most frequent first."""
     prefix = "harvester/unread_labels/"
     return _largest_first({key.removeprefix(prefix): value for key, value in stats.items() if key.startswith(prefix)})
 
 
 def named_unread(labels: Mapping[str, int], most: int = MAX_UNREAD_NAMED) -> str:
-    """The most frequent of them, for people: `'Land Sq Ft' 300 times, 'Flood Zone' once`."""
+    """Names the most frequent labels for people: `'Land Sq Ft' 300 times, 'Flood Zone' once`."""
     shown = [f"{mask(label)!r} {'once' if number == 1 else f'{number:,} times'}" for label, number in labels.items()]
     return ", ".join(shown[:most]) + (f" and {len(shown) - most:,} more" if len(shown) > most else "")
 
 
 def two_below(stats: Stats, path: str) -> dict[str, dict[str, int]]:
-    """The counts two steps below a path: first step -> second step -> count, the largest first."""
+    """Returns the counts two steps below a path: first step -> second step -> count, the largest first."""
     prefix = path + "/"
     found: dict[str, dict[str, int]] = {}
     for key, value in stats.items():
@@ -60,17 +60,17 @@ def _largest_first(counts: dict[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class ItemCounts:
-    """The items of one kind, of all jobs of the run."""
+    """The items of a kind, over all jobs of the run."""
 
     kind: str
     by_state: dict[str, int]
-    """In their natural order."""
+    """Number of items by state, in the order of ItemState."""
     by_stage: dict[str, int]
-    """The stage that each has reached last."""
+    """Number of items by the stage that they reached last."""
 
     @classmethod
     def of(cls, stats: Stats) -> "list[ItemCounts]":
-        """Those of each kind; the kind with the most items first."""
+        """Returns the counts of each kind, the kind with the most items first."""
         stages = two_below(stats, "harvester/stages")
         counts = [
             cls(kind, {state: states[state] for state in ItemState if state in states}, stages.get(kind, {}))
@@ -92,7 +92,7 @@ class ItemCounts:
 
     @property
     def ended_otherwise(self) -> list[str]:
-        """How many failed and were skipped, in words, as far as there are any."""
+        """Returns the numbers of failed and skipped items in words, if there are any."""
         return [
             f"{self.by_state[state]:,} {state}"
             for state in (ItemState.FAILED, ItemState.SKIPPED)
@@ -100,51 +100,51 @@ class ItemCounts:
         ]
 
     def told(self, of_total: str, done: str) -> str:
-        """Chooses the words for how far they are: `45 of 83` while some are left, and in the end what came of each."""
+        """Selects the text about progress: `45 of 83` while items are left, at the end the number of each state."""
         if self.left or self.done == self.total:
             return of_total
         return ", ".join([done, *self.ended_otherwise])
 
 
 FILES = {"images": "images", "pdfs": "PDFs"}
-"""Kinds of files -> what they are called."""
+"""Kind of file -> name for people."""
 
 
 class FileCounts(NamedTuple):
-    """Of the files of a kind."""
+    """Number of files of a kind."""
 
     stored: int
     unchanged: int
     failed: dict[str, int]
-    """By reason."""
+    """Reason -> number of files."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One look at the stats."""
+    """The stats at a moment."""
 
     job: str
-    """Empty when the run works at none."""
+    """Id of the job; empty without a job."""
     items: list[ItemCounts]
     next_due: float | None
-    """Unix time, when the first of those items is due that are to be tried again; None when that is not ahead."""
+    """Unix time when the first retry of an item is due; None if no retry lies ahead."""
     pages: int
     records: dict[str, int]
-    """Stored, by kind, each once."""
+    """Kind -> number of stored records, each counted once."""
     files: dict[str, FileCounts]
-    """Of the kinds that there are."""
+    """Counts of files by kind, only for kinds with files."""
     staged_bytes: int
     errors: dict[str, int]
-    """By outcome."""
+    """Outcome -> number of errors."""
     limits: dict[str, float]
-    """Site -> requests a second by which it may be asked now; of those that have a limit the first."""
+    """Site -> current limit in requests per second, only for sites with a limit."""
     waiting: dict[str, float]
-    """Host -> unix time until which it is left alone, only those of the future."""
+    """Host -> Unix time when its wait ends, only future times."""
     mongodb_away: bool
 
     @classmethod
     def of(cls, stats: Stats, now: float) -> "Progress":
-        """Reads the stats. `now` is unix time."""
+        """Reads the stats. `now`: Unix time."""
         waiting = below(stats, "harvester/waiting")
         next_due = stats.get("harvester/next_due", 0)
         return cls(
@@ -171,17 +171,17 @@ class Progress:
 
     @property
     def items_left(self) -> int:
-        """Waiting or active."""
+        """Returns the number of waiting and active items."""
         return sum(items.left for items in self.items)
 
     @property
     def items_settled(self) -> int:
-        """Done, failed or skipped."""
+        """Returns the number of done, failed and skipped items."""
         return self.items_total - self.items_left
 
 
 def _limits(stats: Stats) -> dict[str, float]:
-    """As configured, or less: what `harvester/interval/<site>` says of one that is slowed down."""
+    """Returns the limits: as configured, or lower if `harvester/interval/<site>` shows that the site is slowed down."""
     slowed = below(stats, "harvester/interval")
     return {
         site: min(rate, 1 / slowed[site]) if site in slowed else rate
@@ -190,7 +190,7 @@ def _limits(stats: Stats) -> dict[str, float]:
 
 
 def _files(stats: Stats) -> dict[str, FileCounts]:
-    """What the kinds are called -> the counts of those that there are."""
+    """Returns name of the kind -> counts of its files, only for kinds with files."""
     counts = {
         name: FileCounts(
             stats.get(f"harvester/{kind}/stored", 0),
@@ -203,7 +203,7 @@ def _files(stats: Stats) -> dict[str, FileCounts]:
 
 
 def records_stored(stats: Stats) -> dict[str, int]:
-    """Kind -> records that the run stored, each once, however often it met it."""
+    """Returns kind -> number of records that the run stored; repeated records count once."""
     known, earlier = below(stats, "harvester/records/known"), below(stats, "harvester/records/seen_again")
     stored = below(stats, "harvester/records/stored")
     once = {kind: count - known.get(kind, 0) + earlier.get(kind, 0) for kind, count in stored.items()}
@@ -211,52 +211,52 @@ def records_stored(stats: Stats) -> dict[str, int]:
 
 
 def errors_by_outcome(stats: Stats) -> dict[str, int]:
-    """Errors of all hosts, by outcome, the most frequent first."""
+    """Returns the errors of all hosts by outcome, the most frequent first."""
     hosts = two_below(stats, "harvester/errors")
     return _largest_first({outcome: sum(counts.values()) for outcome, counts in hosts.items()})
 
 
 @dataclass(frozen=True)
 class CrawlPace:
-    """How fast a crawl goes."""
+    """The speed of a crawl."""
 
     pages_per_second: float
     records_per_second: float
     items_per_second: float
-    """Done, failed or skipped."""
+    """Done, failed or skipped items per second."""
 
     def seconds_left(self, progress: Progress) -> float | None:
-        """Until no known item is left; None when that cannot be said."""
+        """Returns the seconds until no known item is left; None if unknown."""
         if progress.items_left == 0 or self.items_per_second <= 0:
             return None
         return progress.items_left / self.items_per_second
 
 
 class Speedometer:
-    """Measures the pace of a crawl from looks at it, over the last `window_seconds`."""
+    """Measures the pace of a crawl by repeated reads, over the last `window_seconds`."""
 
     def __init__(self, window_seconds: float) -> None:
         self._records = Meter(window_seconds)
         self._items = Meter(ITEM_WINDOW_SECONDS)
 
     def measure(self, progress: Progress, now: float) -> CrawlPace:
-        """The pace, after noting this look. `now` is a clock in seconds that does not go back."""
+        """Records this progress and returns the pace. `now`: seconds of a monotonic clock."""
         pages, records = self._records.rates(now, (progress.pages, progress.records_total))
         items = 0.0
-        if progress.items:  # a continued job begins with those of its earlier runs
+        if progress.items:  # a continued job starts with the counts of earlier runs
             (items,) = self._items.rates(now, (progress.items_settled,))
         return CrawlPace(pages, records, items)
 
 
 class Meter:
-    """How fast some counters grow, over the last `window_seconds`."""
+    """Measures the growth of counters over the last `window_seconds`."""
 
     def __init__(self, window_seconds: float) -> None:
         self.window_seconds = window_seconds
         self._samples: deque[tuple[float, tuple[float, ...]]] = deque()
 
     def rates(self, now: float, counters: Iterable[float]) -> tuple[float, ...]:
-        """Growth per second of each counter, after noting its present value. `now` must not go back."""
+        """Records the current values and returns the growth per second of all counters. `now` must not go back."""
         values = tuple(counters)
         samples = self._samples
         samples.append((now, values))

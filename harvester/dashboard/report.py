@@ -1,4 +1,4 @@
-"""The picture of a harvest: one HTML file that needs nothing else, made from what lies in MongoDB."""
+"""The picture of a harvest: a self-contained HTML file with data from MongoDB."""
 
 import io
 import math
@@ -25,30 +25,30 @@ from harvester.stores.mongodb import connect_sync, unavailable
 from harvester.stores.private_files import make_closed
 
 WIDTH, HEIGHT = 1000, 720
-"""Of the graph, in units of its drawing."""
+"""Width and height of the graph, in units of the drawing."""
 
 SMALLEST, LARGEST = 11.0, 48.0
-"""Radius of a node."""
+"""Smallest and largest radius of a node."""
 
 LABELLED = 15
-"""Nodes with a name, the most followed."""
+"""Number of nodes with a name: the most followed."""
 
 LISTED = 50
-"""Accounts in the table."""
+"""Maximum number of accounts in the table."""
 
 _LONGEST_LABEL = 22
-"""Characters."""
+"""Maximum number of characters of a label."""
 
 _LABEL_ROOM = 12.0
-"""Added to the radius of a node with a name, so that fewer others lie under the name."""
+"""Addition to the radius of a node with a name, so that fewer nodes lie under the name."""
 
 _NAMED = 3
-"""Accounts by which a group is known."""
+"""Number of accounts that name a group."""
 
 _THUMBNAIL_PIXELS = 64
 
 _SCRIPT = files(__package__).joinpath("report.js").read_text("utf-8")
-"""Sorts tables. The page lets no other script run."""
+"""The script that sorts tables. The page permits no other script."""
 
 _LANGUAGES = {
     "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish",
@@ -59,10 +59,10 @@ _LANGUAGES = {
 
 
 def write_report(config: Config, job: str = "", out: Path | None = None) -> Path:
-    """Writes the picture of the configured database, or of one job, and returns where.
+    """Writes the picture of the configured database, or of a job, and returns the path.
 
-    Raises UsageError when there is nothing to show, ServiceError when MongoDB cannot be asked, StorageError when
-    the file cannot be written.
+    Raises UsageError when there is nothing to show, ServiceError when MongoDB is unreachable, StorageError when the
+    file cannot be written.
     """
     try:
         database = connect_sync(config)
@@ -83,7 +83,7 @@ def write_report(config: Config, job: str = "", out: Path | None = None) -> Path
 
 
 def render(figures: Figures, images: Path) -> str:
-    """The page. `images` is the folder of the pictures; those that are not there are drawn as initials."""
+    """Returns the page. `images`: the folder of the pictures; missing pictures are drawn as initials."""
     shown = ties(len(figures.people), figures.follows)
     told = [edge for edge in figures.follows if not {*edge}.intersection(shown.hubs)]
     of_group = groups(len(figures.people), told)
@@ -107,7 +107,7 @@ def render(figures: Figures, images: Path) -> str:
 
 @cache
 def template() -> Template:
-    """Of the page."""
+    """Returns the template of the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "spaced": spaced,
@@ -125,7 +125,7 @@ class FollowGroup:
 
     number: int
     names: list[str]
-    """Of those of it that are followed most."""
+    """Names of its most followed accounts."""
     others: int
 
 
@@ -149,15 +149,15 @@ class Node:
     y: float
     radius: float
     label: Point | None
-    """Middle of the base line of its name; None when it has none."""
+    """Middle of the name's base line; None without a name."""
     picture: str
-    """A data: address; empty when there is none."""
+    """A data: URL; empty without a picture."""
     group: int
-    """-1: of none."""
+    """Number of the group; -1 without a group."""
 
     @property
     def name(self) -> str:
-        """As it stands in the picture."""
+        """Returns the name in the picture."""
         return short(self.person.name, _LONGEST_LABEL)
 
     @property
@@ -166,7 +166,7 @@ class Node:
 
 
 def draw_nodes(figures: Figures, images: Path, lines: Sequence[tuple[int, int]], of_group: Sequence[int]) -> list[Node]:
-    """The nodes of the graph, in the order of `figures.people`."""
+    """Returns the nodes of the graph, in the order of `figures.people`."""
     radii = _radii([person.followers for person in figures.people])
     rooms = [radius + (_LABEL_ROOM if rank < LABELLED else 0) for rank, radius in enumerate(radii)]
     points = place(rooms, lines, WIDTH, HEIGHT)
@@ -179,7 +179,7 @@ def draw_nodes(figures: Figures, images: Path, lines: Sequence[tuple[int, int]],
 
 
 def _radii(followers: Sequence[int]) -> list[float]:
-    """Areas grow with the followers; few nodes may be larger than many."""
+    """Returns radii such that areas grow with the followers. Fewer nodes may be larger than many."""
     if not followers:
         return []
     most = max(followers)
@@ -188,7 +188,7 @@ def _radii(followers: Sequence[int]) -> list[float]:
 
 
 def thumbnail(images: Path, picture: str) -> str:
-    """A small copy of a stored picture as a data: address; empty when it cannot be read."""
+    """Returns a small copy of a stored picture as a data: URL; empty if it cannot be read."""
     path = (images / picture).resolve()
     if not picture or not path.is_relative_to(images.resolve()) or not path.is_file():
         return ""
@@ -204,12 +204,12 @@ def thumbnail(images: Path, picture: str) -> str:
 
 
 def short(text: str, longest: int) -> str:
-    """The text on one line, cut to a length."""
+    """Returns the text on one line, cut to a length."""
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
 def post_address(uri: str) -> str:
-    """at://did/app.bsky.feed.post/key -> the page of the post."""
+    """Converts at://did/app.bsky.feed.post/key to the URL of the post's page."""
     did, _, key = uri.removeprefix("at://").split("/", 2)
     return f"https://bsky.app/profile/{did}/post/{key}"

@@ -1,4 +1,4 @@
-"""A panel at the foot of a terminal, with the log lines running above it."""
+"""A panel at the bottom of a terminal, with log lines above it."""
 
 import logging
 import sys
@@ -12,13 +12,13 @@ from scrapy.utils.log import get_scrapy_root_handler
 
 
 def wants_panel(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether somebody watches: a terminal that can move its cursor, not a CI job. NO_LIVE says no."""
+    """Returns True for a terminal that can move its cursor, unless in a CI job or with NO_LIVE."""
     unwanted = environ.get("NO_LIVE") or environ.get("CI") or environ.get("TERM") == "dumb"
     return stream.isatty() and not unwanted
 
 
 class Screen:
-    """Draws the panel; from the first drawing until `close`, log lines go through it."""
+    """Draws the panel; from the first drawing until `close`, log lines pass through it."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -27,7 +27,7 @@ class Screen:
         self._handler_stream: TextIO | None = None
 
     def show(self, panel: RenderableType) -> None:
-        """Draws the panel in place of the last."""
+        """Draws the panel in place of the last one."""
         if not self._live.is_started:
             self._open()
         self._live.update(panel, refresh=True)
@@ -40,17 +40,17 @@ class Screen:
         self._live.start()
 
     def close(self) -> None:
-        """Takes the panel away and gives the log its stream back."""
+        """Removes the panel and restores the log's stream."""
         if self._handler and self._handler_stream:
             self._handler.setStream(self._handler_stream)
             self._handler = None
         if self._live.is_started:
-            self._live.update(Text(), refresh=True)  # Live leaves behind what is higher than the terminal
+            self._live.update(Text(), refresh=True)  # Live leaves parts that are higher than the terminal
             self._live.stop()
 
 
 class _Above:
-    """A stream for log lines: what is written appears above the panel, as it is."""
+    """A stream for log lines, which prints unchanged text above the panel."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -60,4 +60,4 @@ class _Above:
         return len(text)
 
     def flush(self) -> None:
-        """The console flushes by itself."""
+        """Does nothing: the console flushes by itself."""

@@ -1,4 +1,4 @@
-"""The end of a run in words: what was collected, what was not and why, and where it lies."""
+"""The end of a run in words: the collected data, the missing data with reasons, and the places of the results."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,26 +49,26 @@ ENDINGS = {
 """Finish reasons in words."""
 
 INTERRUPTIONS = (STOPPED_AT_ONCE, "shutdown", "parked", "paused", "cancelled")
-"""Finish reasons that are no fault."""
+"""Finish reasons that are not faults."""
 NOT_CONTINUED = ("usage_error", "frontier_lost", "state_gone", "paused", "cancelled", "job_gone")
-"""Finish reasons after which the same command would not go on."""
+"""Finish reasons after which the same command does not continue the crawl."""
 AT_ITS_END = "at its end, but some requests of it were given up"
 """The ending of a crawl that leaves dead letters."""
 UP_TO_DATE = "up to date"
-"""Of a standing job, all of whose items were looked at."""
+"""The ending of a recurring job with all items visited."""
 INCOMPLETE = "at its end, but some of it is left"
-"""The ending of a run that has worked off what was due, and not the whole job."""
+"""The ending of a run that has done all due work, but not the whole job."""
 
 LEFT = "harvester/frontier/left"
-"""Stat: requests that wait in the frontier, or are with others, when the run ends."""
+"""Name of a stat: requests that wait in the frontier, or are with other workers, at the end of the run."""
 _LIMITS = {
     f"closespider_{name}": f"CLOSESPIDER_{name.upper()}"
     for name in ("timeout", "itemcount", "pagecount", "errorcount", "timeout_no_item", "pagecount_no_item")
 } | {"memusage_exceeded": "MEMUSAGE_LIMIT_MB"}
-"""Finish reason of Scrapy's extensions -> the setting that is the limit."""
+"""Finish reason of Scrapy's extensions -> the setting with the limit."""
 
 JUDGED = "harvester/verdict/said"
-"""Stat: the first words of the monitors that failed."""
+"""Name of a stat: the messages of the first failed monitors."""
 
 OPENED_BY = "harvester.stores.mongodb.connect_sync(harvester.config.load_config())"
 
@@ -80,11 +80,11 @@ _Row = tuple[str, str]
 
 @dataclass(frozen=True)
 class ResultPlaces:
-    """Where the results of a run lie."""
+    """The places of a run's results."""
 
     database: str
     server: str
-    """Address of MongoDB without password, or what else it is."""
+    """Address of MongoDB without password, or a description of a private server."""
     staging: str
     images: str
     spider: str = ""
@@ -104,7 +104,7 @@ class ResultPlaces:
 
 @dataclass(frozen=True)
 class Summary:
-    """Rows are (label, text)."""
+    """The summary of a run. Rows are (label, text)."""
 
     title: str
     mood: str
@@ -113,17 +113,20 @@ class Summary:
     missing: list[_Row] = field(default_factory=list)
     places: list[_Row] = field(default_factory=list)
     warning: str = ""
-    """What somebody should mend before the next run."""
+    """A problem to fix before the next run."""
     command: str | None = None
-    """To be typed to continue; None when nothing is left."""
+    """The command that continues the crawl; None when nothing is left."""
     causes: list[str] = field(default_factory=list)
-    """Why it ended as it did, if that was no good end, in a sentence or two each."""
+    """Reasons for a bad end, in one or two sentences each."""
     more: _Row | None = None
-    """What else may be typed, after what it is for."""
+    """A further command, with its purpose before it."""
 
 
 def summarise(stats: Stats, places: ResultPlaces, command: str) -> Summary:
-    """The summary of a run. `stats` are those after the spider was closed; `command` started the run."""
+    """Returns the summary of a run.
+
+    `stats`: the stats after the spider was closed; `command`: the command that started the run.
+    """
     reason = str(stats.get("finish_reason") or STOPPED_AT_ONCE)
     progress = Progress.of(stats, now=float("inf"))
     complete = reason == "finished" and stats.get("harvester/job_finished", True)
@@ -157,7 +160,7 @@ def summarise(stats: Stats, places: ResultPlaces, command: str) -> Summary:
 
 
 def _goes_on(stats: Stats) -> bool:
-    """Returns whether the same command continues the crawl."""
+    """Returns True if the same command continues the crawl."""
     if closed_as_asked(stats):
         return bool(stats.get(LEFT, True))
     return not {stats.get("finish_reason"), stats.get(ENDED_BY)}.intersection(NOT_CONTINUED)
@@ -259,7 +262,10 @@ def _missing(progress: Progress, stats: Stats) -> Iterator[_Row]:
 
 
 def _not_done(items: ItemCounts, reasons: Mapping[str, Mapping[str, int]]) -> Iterator[_Row]:
-    """`reasons`: state -> reason -> how many items. Those that wait and have one are to be tried again."""
+    """Yields rows about items that are not done. `reasons`: state -> reason -> number.
+
+    Waiting items with a reason will be retried.
+    """
     name = plural(items.kind)
     for state in (ItemState.FAILED, ItemState.SKIPPED):
         if state in items.by_state:
@@ -272,14 +278,14 @@ def _not_done(items: ItemCounts, reasons: Mapping[str, Mapping[str, int]]) -> It
 
 
 def _dead_letters(dead: Mapping[str, int], spider: str) -> Iterator[_Row]:
-    """What the frontier has given up, in this run or before."""
+    """Yields the requests that the frontier has given up, in this run or before."""
     if dead:
         see = f"see `harvester frontier dead {spider}`; `harvester frontier replay {spider} --all` tries again"
         yield "dead letters", f"{_why(sum(dead.values()), dead)}; {see}"
 
 
 def _consent(stats: Stats) -> Iterator[_Row]:
-    """What accounts did not want to be kept."""
+    """Yields the data left out because accounts opted out."""
     stubbed = stats.get("harvester/consent/stubbed", 0)
     parts = [f"{counted(stubbed, 'profile')} reduced to a stub"] if stubbed else []
     for event in ("dropped", "purged"):
@@ -307,7 +313,7 @@ def _places(progress: Progress, stats: Stats, places: ResultPlaces) -> Iterator[
 
 
 def _why(count: int, reasons: Mapping[str, int]) -> str:
-    """12: 9 max accounts, 3 opt out. Of many reasons only the most frequent."""
+    """Returns a text such as `12: 9 max accounts, 3 opt out`, with only the most frequent reasons."""
     parts = [f"{n:,} {_cut(_in_words(reason))}" for reason, n in list(reasons.items())[:_MOST_REASONS]]
     others = sum(reasons.values()) - sum(list(reasons.values())[:_MOST_REASONS])
     parts += [f"{others:,} for other reasons"] if others else []
@@ -315,7 +321,10 @@ def _why(count: int, reasons: Mapping[str, int]) -> str:
 
 
 def _in_words(reason: str) -> str:
-    """The stage and outcome with which it begins; names of variables, hosts and labels that follow stay as they are."""
+    """Returns the reason with its leading stage and outcome in words.
+
+    Names of variables, hosts and labels stay unchanged.
+    """
     names = re.match(r"(?:\S+: )*", reason)[0]  # type: ignore[index]  # it matches nothing, too
     said = reason.removeprefix(names)
     return spaced(names) + (said if names or " " in said else spaced(said))
@@ -348,7 +357,7 @@ def show(summary: Summary, console: Console) -> None:
 
 
 def _folded(text: str, width: int) -> str:
-    """Indented, each line by itself."""
+    """Returns the text indented, and wrapped line by line."""
     return "\n".join(
         fill(line, max(width, 40), initial_indent="  ", subsequent_indent="  ", break_long_words=False,
              break_on_hyphens=False)
@@ -361,7 +370,7 @@ def _typed(why: str, command: str) -> list[Text]:
 
 
 def _aligned(rows: Sequence[_Row], width: int) -> Iterator[Text]:
-    """Labels and values in two columns. Addresses and paths stay whole, so that they can be copied."""
+    """Yields labels and values in two columns. URLs and paths are not broken, so they can be copied."""
     indent = 4 + max(len(label) for label, _ in rows)
     for label, value in rows:
         first = f"  {label:<{indent - 2}}"

@@ -1,4 +1,4 @@
-"""Posts, or sales, over time as bars, with the absurd dates left out."""
+"""Posts or sales over time as bars, without absurd dates."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from typing import Self
 _DAYS_UNTIL = 62
 _WEEKS_UNTIL = 2 * 366
 _MONTHS_UNTIL = 20 * 366
-"""Spans in days up to which bars are days, weeks or months; longer ones are drawn in years."""
+"""Maximum number of days for bars of a day, a week or a month; longer spans have bars of a year."""
 
 _TAIL = 0.01
-"""Share of what is counted at each end that may lie far away from all others."""
+"""Share of the counts at each end that may be outliers."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,16 @@ class Timeline:
     unit: str
     """`day`, `week`, `month` or `year`."""
     bars: list[tuple[date, int]]
-    """First day of the bar, and how many."""
+    """First day of the bar, and its count."""
     left_out: int
-    """How many lie far before or after all others."""
+    """Number of outliers far before or after all others."""
     earliest: date | None
     latest: date | None
-    """Of all, those left out included."""
+    """First and last day, including outliers."""
 
     @classmethod
     def of(cls, days: Mapping[date, int]) -> Self:
-        """The timeline of how many there are on each day."""
+        """Returns the timeline of the counts by day."""
         if not days:
             return cls("day", [], 0, None, None)
         first, last = _usual(days)
@@ -44,7 +44,7 @@ class Timeline:
             counts[_start(day, unit)] += count
         start, last = min(counts), max(counts)
         bars = [(start, counts[start])]
-        while start < last:  # no day is after 9999-12-31, which stands for an unknown one in many registers
+        while start < last:  # no day comes after 9999-12-31, which many registers use for an unknown one
             start = _next(start, unit)
             bars.append((start, counts[start]))
         return cls(unit, bars, sum(days.values()) - sum(shown.values()), min(days), max(days))
@@ -55,7 +55,7 @@ class Timeline:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Up to five labels below the bars: (position from 0 to 1, text)."""
+        """Returns up to five labels below the bars: (position from 0 to 1, text)."""
         count = len(self.bars)
         wanted = sorted({round(i * (count - 1) / 4) for i in range(5)}) if count else []
         pattern = {"month": "%b %Y", "year": "%Y"}.get(self.unit, "%d %b %Y")
@@ -63,7 +63,7 @@ class Timeline:
 
 
 def _usual(days: Mapping[date, int]) -> tuple[date, date]:
-    """First and last day of the time in which nearly all lie, with a margin as long as that time."""
+    """Returns the first and last day of the time with nearly all counts, with a margin as long as that time."""
     total, seen = sum(days.values()), 0
     inner = []
     for day in sorted(days):

@@ -1,4 +1,4 @@
-"""The picture of hashtags and trends: rank and volume over time, on one HTML page that needs nothing else."""
+"""The picture of hashtags and trends: rank and volume over time, on a self-contained HTML page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ from harvester.stores.mongodb import connect_sync, unavailable
 from harvester.stores.private_files import make_closed
 
 WIDTH, HEIGHT = 1000.0, 220.0
-"""Of a drawing, in its units."""
+"""Width and height of a drawing, in its units."""
 MOST_LINES = 8
-"""In a drawing; as many colours are told apart."""
+"""Maximum number of lines in a drawing, because only eight colours are easy to tell apart."""
 MOST_LOOKS = 200
-"""Looks that are drawn, evenly chosen of more."""
+"""Maximum number of visits to draw; of more, an even selection."""
 MOST_CHARTS = 60
 _LONGEST_NAME = 60
-"""Characters."""
+"""Maximum number of characters of a name."""
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class TrendSelection:
-    """What is to be drawn. Empty: all, or of tags those that ranked highest."""
+    """The trends to draw. Empty fields select all; empty `tags` select the highest ranked tags."""
 
     tags: Sequence[str] = ()
     source: str = ""
@@ -40,7 +40,7 @@ class TrendSelection:
     days: int = 30
 
     def query(self, now: datetime) -> Document:
-        """Of the collection."""
+        """Returns the query for the collection."""
         chosen: Document = {"looked_at": {"$gte": now - timedelta(days=self.days)}}
         chosen |= {name: value for name, value in (("source", self.source), ("region", self.region)) if value}
         return chosen | ({"tag": {"$in": [normal_tag(tag) for tag in self.tags]}} if self.tags else {})
@@ -56,22 +56,22 @@ class TrendLine:
 
     @property
     def last(self) -> datetime:
-        """When it was seen last."""
+        """Returns the time of the last visit that saw the tag."""
         return max((*self.ranks, *self.volumes))
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What a source said of a region over a period, look by look."""
+    """The trends of a source for a region over a period, visit by visit."""
 
     source: str
     region: str
     period: str
     looks: list[datetime]
-    """Those that are drawn, the oldest first."""
+    """Times of the drawn visits, the oldest first."""
     lines: list[TrendLine]
     tags: int
-    """All that it named."""
+    """Number of all tags that the source named."""
 
     def x(self, at: datetime) -> float:
         span = (self.looks[-1] - self.looks[0]).total_seconds()
@@ -86,17 +86,17 @@ class Chart:
         return max((volume for line in self.lines for volume in line.volumes.values()), default=0)
 
     def rank_paths(self) -> list[str]:
-        """Of each line: rank 1 is at the top."""
+        """Returns the SVG path of the ranks for each line: rank 1 is at the top."""
         most = max(self.most_rank - 1, 1)
         return [self._path({at: (rank - 1) / most for at, rank in line.ranks.items()}) for line in self.lines]
 
     def volume_paths(self) -> list[str]:
-        """Of each line: nothing is at the bottom."""
+        """Returns the SVG path of the volumes for each line: 0 is at the bottom."""
         most = max(self.most_volume, 1)
         return [self._path({at: 1 - volume / most for at, volume in line.volumes.items()}) for line in self.lines]
 
     def _path(self, heights: Mapping[datetime, float]) -> str:
-        """Of an SVG. It is broken where a look did not name the tag; a point by itself is a short stroke."""
+        """Returns an SVG path. It breaks at visits without the tag; a single point is a short stroke."""
         parts, was_there = [], False
         for at in self.looks:
             if at in heights:
@@ -107,10 +107,10 @@ class Chart:
 
 
 def write_trends(config: Config, wanted: TrendSelection, out: Path | None = None) -> Path:
-    """Writes the page and returns where.
+    """Writes the page and returns its path.
 
-    Raises UsageError when there is nothing to show, ServiceError when MongoDB cannot be asked, StorageError when
-    the file cannot be written.
+    Raises UsageError when there is nothing to show, ServiceError when MongoDB is unreachable, StorageError when the
+    file cannot be written.
     """
     now = datetime.now(UTC)
     try:
@@ -134,7 +134,7 @@ def write_trends(config: Config, wanted: TrendSelection, out: Path | None = None
 
 
 def gather(database: Database[Document], wanted: TrendSelection, now: datetime) -> list[Chart]:
-    """A chart of each source, region and period. What comes back is bounded, however much there is."""
+    """Returns a chart for each source, region and period. The result is bounded, however much data there is."""
     trends, query = database[Trend.COLLECTION], wanted.query(now)
     alike = {name: f"${name}" for name in ("source", "region", "period")}
     groups = trends.aggregate([{"$match": query}, {"$group": {"_id": alike, "looks": {"$addToSet": "$looked_at"}}}])
@@ -177,7 +177,7 @@ def _chart(trends: Any, query: Document, looks: Sequence[datetime]) -> Chart:
 
 
 def render(charts: Sequence[Chart], wanted: TrendSelection, made: datetime) -> str:
-    """The page."""
+    """Returns the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"grouped": "{:,}".format, "when": "{:%d %B %Y, %H:%M} UTC".format}
     template = environment.from_string(files(__package__).joinpath("trends.html").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""The alert about a run that failed its monitors: what happened, in whose name, and what to type next."""
+"""The alert about a run that failed its monitors: the failure, the run, and the next command to type."""
 
 import contextlib
 import logging
@@ -29,16 +29,18 @@ from harvester.stores import mongodb
 logger = logging.getLogger(__name__)
 
 SAME_CAUSE = timedelta(minutes=30)
-"""So long after an alert nothing more is sent about the same job and cause: by other workers, or a run begun anew."""
+"""Time after an alert without further alerts for the same job and cause, whether by other workers or restarted runs."""
 FOLLOWING = ("Refusals", "Error ratio", "Failed items", "Record count", "Drop against earlier runs")
-"""Monitors that fail together when requests do: the first says most of the cause, and the others follow from it."""
+"""Monitors that fail together when requests fail, ordered by relevance: the first explains the cause, the others follow
+from it.
+"""
 OF_HOSTS = ("blocked", "unreachable", "unusable")
-"""Finish reasons whose cause those monitors tell."""
+"""Finish reasons with a cause that these monitors explain."""
 ENDING = "Finish reason"
 
 
 class SendAlerts(Action):  # type: ignore[misc]
-    """Sends the alert through every configured channel. What cannot be sent is logged, never raised."""
+    """Sends the alert through every configured channel. Failures are logged, never raised."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         super().__init__()
@@ -66,14 +68,17 @@ class SendAlerts(Action):  # type: ignore[misc]
 
 
 def given_arguments(arguments: BaseModel) -> dict[str, Any]:
-    """Those that are not as they would be if nobody had given them."""
+    """Returns the arguments that differ from their defaults."""
     return printable_arguments(arguments.model_dump(mode="json", exclude_defaults=True))
 
 
 def make_alert(
     run: Mapping[str, Any], judgement: Judgement, given: Mapping[str, Any] | None = None, command: str = ""
 ) -> Alert:
-    """The alert about a run, whose document of `runs` is given, and whose arguments were `given` by `command`."""
+    """Returns the alert about a run.
+
+    `run`: its document; `given`: its arguments; `command`: the command line that started it.
+    """
     counts = ", ".join(f"{count:,} {kind}" for kind, count in run["counts"].items()) or "nothing"
     crawl = f", job {run['crawl']}" if run["crawl"] else ""
     code = run["exit_code"]
@@ -108,7 +113,7 @@ def make_alert(
 
 
 def _causes(failures: list[dict[str, str]], finish_reason: str) -> tuple[list[dict[str, str]], list[str]]:
-    """The failures that are told, and the names of the monitors that failed for what is told already."""
+    """Returns the failures to report, and the names of monitors that failed from the same cause."""
     order = [*FOLLOWING, ENDING] if finish_reason in OF_HOSTS else [ENDING, *FOLLOWING]
     of_one_cause = sorted(
         (each for each in failures if each["monitor"] in order), key=lambda f: order.index(f["monitor"])
@@ -122,27 +127,30 @@ def _word(value: Any) -> str:
 
 
 def _told_by(config: Config, run: Mapping[str, Any], alert: Alert) -> str:
-    """The run that told of the same job and cause just now; empty when this one is to tell, or MongoDB cannot say."""
+    """Returns the run that recently sent an alert about the same job and cause. Empty: this run should send one.
+
+    Without MongoDB it is empty too.
+    """
     cause, now = _cause(run, alert), datetime.now(UTC)
     try:
         with pymongo.timeout(DATABASE_SECONDS):
             database = mongodb.connect_sync(config)
             with database.client:
-                # What lies further ahead was written by a clock that was wrong.
+                # A time far in the future comes from a wrong clock.
                 lately = {"$gte": now - SAME_CAUSE, "$lte": now + SAME_CAUSE}
                 known = database["alerts"].find_one({"_id": cause, "at": lately})
                 if known is None:
                     unclaimed = {"_id": cause, "at": {"$not": lately}}
                     database["alerts"].update_one(unclaimed, {"$set": {"at": now, "run": run["_id"]}}, upsert=True)
-    except DuplicateKeyError:  # another worker was quicker by a moment
+    except DuplicateKeyError:  # another worker was slightly faster
         return "of another worker"
-    except (PyMongoError, HarvesterError):  # the log has it from others who write there
+    except (PyMongoError, HarvesterError):  # other code already logs that MongoDB is down
         return ""
     return str(known["run"]) if known else ""
 
 
 def _take_back(config: Config, run: Mapping[str, Any], alert: Alert) -> None:
-    """Nobody was told: the next run that meets the same tells of it."""
+    """Withdraws the claim after a failed alert, so that the next run with the same cause sends one."""
     with contextlib.suppress(PyMongoError, HarvesterError), pymongo.timeout(DATABASE_SECONDS):
         database = mongodb.connect_sync(config)
         with database.client:
@@ -150,7 +158,7 @@ def _take_back(config: Config, run: Mapping[str, Any], alert: Alert) -> None:
 
 
 def _cause(run: Mapping[str, Any], alert: Alert) -> dict[str, Any]:
-    """By which alerts are the same."""
+    """Returns the key that identifies equal alerts."""
     return {
         "spider": run["spider"],
         "of": run["crawl"] or run["scope"],

@@ -1,4 +1,4 @@
-"""A spider's arguments as people may read them: short, and without secrets."""
+"""A spider's arguments in a printable form: short, and without secrets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,16 +9,16 @@ from harvester.formatting import without_userinfo
 from harvester.masking import mask
 
 LONGEST_TEXT = 300
-"""Characters of one argument that are kept."""
+"""Maximum number of characters of an argument."""
 MOST_VALUES = 20
-"""Values of one argument that are kept."""
+"""Maximum number of values of an argument."""
 
 
 def printable_arguments(arguments: BaseModel | Mapping[str, Any] | None) -> dict[str, Any]:
-    """All arguments by name, as JSON values. Long ones are cut, SecretStr and logins in addresses masked; what is no
-    text in UTF-8, which no database takes, is shown as `?`.
+    """Returns all arguments by name as JSON values.
 
-    A SecretStr is masked from then on wherever it may stand, as in the command that was typed.
+    Long values are cut; SecretStr values and logins in URLs are masked. Text that is not valid UTF-8 shows as `?`,
+    because databases refuse it. A SecretStr is masked everywhere from then on, even in the command line.
     """
     if arguments is None:
         return {}

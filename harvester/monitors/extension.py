@@ -1,4 +1,4 @@
-"""Spidermon as an extension that logs no errors for monitors that fail, and runs harvester's suite besides others."""
+"""Spidermon as an extension that logs no errors for failed monitors, and runs harvester's suite besides others."""
 
 import logging
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class RunMonitoring(Spidermon):  # type: ignore[misc]
-    """Runs the suites that SPIDERMON_... settings name, and then RunMonitors, when the engine has stopped.
+    """Runs the suites of the SPIDERMON_... settings, and then RunMonitors, when the engine has stopped.
 
-    On spider_closed, spiders still count what they did. Spidermon's own extension logs a traceback of each failed
-    monitor as an error, which raises log_count/ERROR, through a method of the spider that Scrapy deprecates.
+    At spider_closed the counts are not final yet. Spidermon's own extension logs a traceback of each failed monitor as
+    an error, which raises log_count/ERROR, through a spider method that Scrapy deprecates.
     """
 
     suite: RunMonitors
@@ -52,7 +52,7 @@ class RunMonitoring(Spidermon):  # type: ignore[misc]
 
 
 def _run(suite: MonitorSuite, data: dict[str, Any]) -> Any:
-    """Returns the result of a suite. Logs exceptions of monitors and actions, which Spidermon keeps to itself."""
+    """Returns the result of a suite. Logs exceptions of monitors and actions, which Spidermon does not log."""
     result = MonitorRunner().run(suite, **data)
     for ran in (
         *result.monitor_results,

@@ -1,4 +1,4 @@
-"""The history of runs, in the collection `runs`: what each was asked, how it goes, what became of it."""
+"""The history of runs in the collection `runs`: the arguments, state and result of each run."""
 
 import asyncio
 import logging
@@ -34,22 +34,22 @@ from harvester.stores import mongodb, servers
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 10
-"""How often a run says that it is alive."""
+"""Seconds between two heartbeats of a run."""
 LOST_AFTER_SECONDS = 60
-"""A run that was silent for so long is taken for dead."""
+"""Seconds without a heartbeat until a run counts as dead."""
 DATABASE_SECONDS = 5
-"""How long one exchange with MongoDB may take: a run must end without it."""
+"""Seconds that an operation in MongoDB may take: a run must be able to end without MongoDB."""
 CAUSE_SECONDS = 1.0
-"""The same, when a server is the cause for which a run did not begin: it may be MongoDB."""
+"""Seconds for the operation when a missing server kept the run from starting: the server may be MongoDB itself."""
 STATES = ("running", "finished", "failed", "interrupted", "lost")
-"""Of a run."""
+"""States of a run."""
 COMPARED_RUNS = 10
-"""How many earlier runs a run is compared with."""
+"""Maximum number of earlier runs to compare a run with."""
 
 Runs = Collection[dict[str, Any]]
 
 _IN_WORDS = ("arguments", "errors", "failures", "message", "stats")
-"""Fields of a run in which something may stand that a site said."""
+"""Fields of a run that may contain text from a site."""
 
 INDEXES = [
     IndexModel([("spider", ASCENDING), ("scope", ASCENDING), ("started_at", DESCENDING)]),
@@ -64,12 +64,12 @@ class Earlier(NamedTuple):
     """Documents of earlier passed runs, the newest first, at most COMPARED_RUNS each."""
 
     same_scope: list[dict[str, Any]]
-    """Whole runs (none that continued another) that were asked for the same."""
+    """Complete runs (not continuations) with the same arguments."""
     same_spider: list[dict[str, Any]]
 
 
 class RunHistory:
-    """Keeps one document of `runs` up to date while a spider runs, and knows the runs before it.
+    """Updates the run's document in `runs` while a spider runs, and loads earlier runs.
 
     Without MongoDB the run goes on: `earlier` stays None, and the document is written when MongoDB is back.
     """
@@ -77,9 +77,9 @@ class RunHistory:
     earlier: Earlier | None = None
     """None until it was read."""
     judgement: Judgement | None = None
-    """Set by RunMonitors at the end."""
+    """The judgement, which RunMonitors sets at the end."""
     of_project: dict[str, Judged]
-    """What the project's own monitors said last, by name. RunMonitoring runs them."""
+    """The latest results of the project's own monitors, by name. RunMonitoring runs them."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         assert crawler.stats
@@ -91,7 +91,7 @@ class RunHistory:
         self.stats.set_value("harvester/run", self.run_id)
         self.of_project = {}
         self.closed = False
-        """Whether it was written down how the run ended."""
+        """True if the end of the run was written."""
         self._database: AsyncDatabase[dict[str, Any]] | None = None
         self._heartbeat: asyncio.Task[None] | None = None
         self._unreachable = False
@@ -104,17 +104,20 @@ class RunHistory:
         return history
 
     async def spider_opened(self) -> None:
-        """Writes the run down and reads the earlier ones, now, so that MongoDB may be gone at the end."""
+        """Writes the run's document and reads earlier runs now, because MongoDB may be down at the end."""
         await self._save()
         self._heartbeat = asyncio.create_task(self._beat())
 
     @property
     def opened(self) -> bool:
-        """Whether the run began: a crawl that could not open its pipelines is none."""
+        """Returns True if the run began. A crawl without opened pipelines did not begin."""
         return self._heartbeat is not None
 
     async def engine_stopped(self) -> None:
-        """Writes down what became of the run. RunMonitoring stands before it in EXTENSIONS, and has judged."""
+        """Writes the result of the run.
+
+        RunMonitoring comes before this extension in EXTENSIONS, and has judged the run.
+        """
         if self._heartbeat is None:
             return
         await stop(self._heartbeat)
@@ -124,7 +127,7 @@ class RunHistory:
             await mongodb.disconnect(self._database)
 
     def write_end(self) -> None:
-        """Writes down what became of a run whose engine was not stopped in good order. Needs no event loop."""
+        """Writes the result of a run when its engine did not stop properly. Needs no event loop."""
         document = self.document()
         self.closed = True
         if unwritten := _write(
@@ -133,7 +136,7 @@ class RunHistory:
             logger.warning("Run %s could not be written to MongoDB: %s", self.run_id, unwritten)
 
     def document(self) -> dict[str, Any]:
-        """The run as it is now: the document of `runs`, whether or not MongoDB can be reached."""
+        """Returns the current document of the run, even when MongoDB is unreachable."""
         spider = self.crawler.spider
         stats = self.stats.get_stats()
         summary = RunSummary.from_stats(stats)
@@ -169,7 +172,7 @@ class RunHistory:
         return stored
 
     async def _beat(self) -> None:
-        pause_s = 1.0  # short runs, too, leave their counts when they are killed
+        pause_s = 1.0  # starts small: short runs should leave counts too when killed
         while True:
             await asyncio.sleep(pause_s)
             await self._save()
@@ -196,7 +199,7 @@ class RunHistory:
 
 
 def history_of(crawler: Crawler) -> RunHistory:
-    """The crawler's RunHistory. Raises UsageError when the extension is not enabled."""
+    """Returns the crawler's RunHistory. Raises UsageError when the extension is not enabled."""
     history = crawler.get_extension(RunHistory)
     if history is None:
         raise UsageError("Monitors need the extension harvester.monitors.history.RunHistory: enable it.")
@@ -204,7 +207,7 @@ def history_of(crawler: Crawler) -> RunHistory:
 
 
 async def earlier_runs(database: AsyncDatabase[dict[str, Any]], document: dict[str, Any]) -> Earlier:
-    """The passed runs of the document's spider that started before it."""
+    """Returns the spider's passed runs that started before the document's run."""
     passed = {
         "spider": document["spider"],
         "verdict": "passed",
@@ -221,15 +224,15 @@ async def earlier_runs(database: AsyncDatabase[dict[str, Any]], document: dict[s
 async def find_runs(
     database: AsyncDatabase[dict[str, Any]], query: dict[str, Any], most: int, fields: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Documents of runs, the last first; those whose process was killed are lost by then. Raises PyMongoError."""
+    """Returns documents of runs, the latest first, after marking killed runs as lost. Raises PyMongoError."""
     await mark_lost(database)
     return await database.runs.find(query, fields, sort=[("started_at", DESCENDING)], limit=most).to_list()
 
 
 async def run_named(database: AsyncDatabase[dict[str, Any]], run: str) -> dict[str, Any]:
-    """The run with this id, or whose id begins so; of an empty one the last.
+    """Returns the run with this id, or with an id that uniquely starts so; for an empty id the latest run.
 
-    Raises UsageError when several begin so, UnknownRun when there is none, PyMongoError.
+    Raises UsageError for an ambiguous id, UnknownRun for an unknown one, PyMongoError.
     """
     if not run.isascii():
         raise UnknownRun(f"There is no run {run!r}; `harvester runs list` shows them.")
@@ -244,9 +247,9 @@ async def run_named(database: AsyncDatabase[dict[str, Any]], run: str) -> dict[s
 
 
 def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[str, str], error: Exception) -> None:
-    """Writes down a run that never began, unless it would need a private MongoDB where there has been none.
+    """Stores a run that never began, unless this would need to start a new private MongoDB.
 
-    A job of Scrapyd can be looked up by its id in any case; one that began wrote itself down.
+    A job of Scrapyd is always stored, so it can be looked up by its id. If the job began, it has stored itself.
     """
     try:
         config = load_config()
@@ -280,9 +283,9 @@ def write_down_unopened(settings: BaseSettings, spider: str, arguments: Mapping[
 
 
 def _write(config: Config, write: Callable[[Runs], object], seconds: float) -> str:
-    """Writes without an event loop, for so long at most. Returns what kept it from that; empty when it is written.
+    """Writes without an event loop, within a time limit. Returns the error; empty if it succeeded.
 
-    In a thread, since a private server that has to be started may need longer.
+    Uses a thread, because starting a private server may take longer.
     """
     said = [f"it did not answer in {seconds:g} s"]
 
@@ -304,7 +307,7 @@ def _write(config: Config, write: Callable[[Runs], object], seconds: float) -> s
 
 
 async def mark_lost(database: AsyncDatabase[dict[str, Any]]) -> int:
-    """Sets the state `lost` on runs whose process was killed, and returns how many there were."""
+    """Sets the state `lost` on runs with a killed process, and returns their number."""
     silent_since = datetime.now(UTC) - timedelta(seconds=LOST_AFTER_SECONDS)
     lost = []
     async for run in database.runs.find({"state": "running"}):
@@ -320,7 +323,7 @@ def _run_id(started_at: datetime) -> str:
 
 
 def _process(settings: BaseSettings) -> dict[str, Any]:
-    """Where a run is executed: the process, its job at Scrapyd, its log file."""
+    """Returns the fields about the process: host, process id, job at Scrapyd, log file."""
     log = settings["LOG_FILE"]
     return {
         "host": platform.node(),
@@ -331,7 +334,7 @@ def _process(settings: BaseSettings) -> dict[str, Any]:
 
 
 def _died_here(run: dict[str, Any]) -> bool:
-    """Whether the run's process was one of this machine and is no more."""
+    """Returns True if the run's process was on this machine and has ended."""
     return run["host"] == platform.node() and not psutil.pid_exists(run["pid"])
 
 

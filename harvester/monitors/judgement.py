@@ -1,4 +1,4 @@
-"""What the monitors said about a run, taken from Spidermon's result."""
+"""The results of the monitors for a run, converted from Spidermon's result."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -12,16 +12,16 @@ Verdict = Literal["passed", "failed", "not judged"]
 
 
 class Judged(NamedTuple):
-    """What one monitor said."""
+    """The result of a monitor."""
 
     monitor: str
     status: Literal["passed", "failed", "skipped"]
     message: str
-    """One or two sentences."""
+    """A message of one or two sentences."""
 
 
 class Judgement(NamedTuple):
-    """What all monitors said."""
+    """The results of all monitors."""
 
     verdict: Verdict
     """`not judged` when every monitor was skipped."""
@@ -29,7 +29,7 @@ class Judgement(NamedTuple):
 
     @property
     def failures(self) -> list[dict[str, str]]:
-        """The failed monitors, each as `{monitor, message}`."""
+        """Returns the failed monitors, each as `{monitor, message}`."""
         return [
             {"monitor": judged.monitor, "message": judged.message}
             for judged in self.monitors
@@ -38,7 +38,7 @@ class Judgement(NamedTuple):
 
     @classmethod
     def of(cls, result: Any) -> "Judgement":
-        """The judgement in a Spidermon MonitorResult."""
+        """Returns the judgement in a Spidermon MonitorResult."""
         monitors = [_judged(item) for item in result.monitor_results]
         statuses = {judged.status for judged in monitors}
         verdict: Verdict = "passed"

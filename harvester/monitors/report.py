@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that needs nothing else."""
+"""The report of a run: a self-contained HTML file."""
 
 import logging
 import sys
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class WriteReport(Action):  # type: ignore[misc]
-    """Writes `reports/<spider>/<run>.html` below the data folder; the stat harvester/report is its path."""
+    """Writes `reports/<spider>/<run>.html` below the data folder, and sets the stat harvester/report to its path."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class WriteReport(Action):  # type: ignore[misc]
 
 
 def render(run: dict[str, Any], judgement: Judgement, earlier: Earlier | None, command: str) -> str:
-    """The page. `run` is a document of `runs`, `command` the one that started it."""
+    """Returns the page. `run`: a document of `runs`; `command`: the command line that started the run."""
     compared = earlier.same_scope if earlier else []
     kinds = sorted({kind for each in [run, *compared] for kind in each["counts"]} | set(run["parsed"]))
     return template().render(
@@ -68,19 +68,19 @@ def render(run: dict[str, Any], judgement: Judgement, earlier: Earlier | None, c
 
 @cache
 def template() -> Template:
-    """Of the page."""
+    """Returns the template of the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"share": _share, "when": _when, "spaced": spaced, "plural": plural}
     return environment.from_string(files(__package__).joinpath("report.html").read_text("utf-8"))
 
 
 class FieldCoverage(NamedTuple):
-    """A row of the report."""
+    """A row of the report: the coverage of a field."""
 
     field: str
     now: float
     before: float | None
-    """Median of the earlier runs; None when there are none."""
+    """Median of earlier runs; None without earlier runs."""
 
 
 def _coverage(run: dict[str, Any], earlier: list[dict[str, Any]]) -> list[FieldCoverage]:
@@ -95,7 +95,7 @@ def _coverage(run: dict[str, Any], earlier: list[dict[str, Any]]) -> list[FieldC
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes all of the file or nothing."""
+    """Writes the file completely or not at all."""
     make_closed(path.parent)
     partial = path.with_suffix(".tmp")
     try:

@@ -1,6 +1,6 @@
 """The monitors that judge a run at its end.
 
-Each says in one or two sentences what happened, with numbers, what it may mean, and what to do.
+The message of each monitor has one or two sentences: the event in numbers, the likely meaning, and the remedy.
 """
 
 import logging
@@ -42,21 +42,26 @@ REQUIRED_COVERAGE = {
     ("list", "purpose"): 1.0,
     ("list_item", "subject_did"): 1.0,
 }
-"""(kind, field) -> share of records that must have it. Fields that people may leave empty are not here;
-a post's date is what its author's client wrote, and some write nonsense."""
+"""(kind, field) -> share of records that must have it. Optional fields are left out.
+
+A post's date comes from the author's client, and some clients write nonsense.
+"""
 
 MAX_COVERAGE_DROP = 0.3
-"""How much of its coverage, as a share of all records, a field may lose against earlier runs."""
+"""Maximum loss of a field's coverage against earlier runs, as a share of all records."""
 MIN_COVERAGE_SAMPLE = 20
-"""Records of a kind below which its coverage is not compared with earlier runs: it would be chance."""
+"""Minimum number of records of a kind to compare its coverage with earlier runs; below it differences are chance."""
 MIN_LOSS = 3
-"""Records of a kind that must be missing before a drop is one: 1 list instead of 2 is chance."""
+"""Minimum number of missing records to count as a drop: 1 list instead of 2 is chance."""
 MOST_SAID = 2
-"""Monitors whose words are the last of the run's summary."""
+"""Maximum number of monitors that the run's summary quotes."""
 MAX_REFUSED_RATIO = 0.05
-"""Share of all answers by which the sites may say no."""
+"""Maximum share of refusals among all responses."""
 MAX_MISREAD_RATIO, MIN_MISREAD = 0.01, 10
-"""Share of all answers that a host may give in another layout, and how many; of a run that was parked, so many."""
+"""Maximum share of a host's responses with an unknown layout among all responses, and the minimum number to fail.
+
+For a parked run only the number counts.
+"""
 
 ADVICE = {
     "blocked": "Wait before the next run, and ask for less (HARVESTER_REQUESTS_PER_SECOND).",
@@ -65,12 +70,12 @@ ADVICE = {
     "auth_required": "It wants a login: configure one if you have an account there.",
     "policy_denied": "Its rules do not allow this: ask its operator, or leave it out.",
 }
-"""What to do about each outcome by which a site refuses, or asks to be asked less."""
+"""Outcome -> advice, for refusals and requests to slow down."""
 PRIVATE_HOSTS = "HARVESTER_PRIVATE_HOSTS"
 
 
 class RunMonitor(Monitor):  # type: ignore[misc]
-    """The base of the monitors. `note` is what a monitor that passed has to say."""
+    """The base of the monitors. `note`: the message of a monitor that passed."""
 
     note = ""
 
@@ -84,7 +89,7 @@ class RunMonitor(Monitor):  # type: ignore[misc]
             raise SkipTest("The run was ended by hand or by a limit, or never begun: its counts say nothing.")
 
     def skip_without(self, runs: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """The earlier runs, if there are any; skips the monitor otherwise."""
+        """Returns the earlier runs; skips the monitor if there are none."""
         if runs is None:
             raise SkipTest("The history of runs was not available: MongoDB could not be reached.")
         if not runs:
@@ -125,7 +130,7 @@ class RefusalMonitor(RunMonitor):
             self.fail(" ".join([self.note, *self._who()]))
 
     def _who(self) -> list[str]:
-        """Sentences that say which hosts refused, in what words, and what to do."""
+        """Returns sentences about the hosts that refused, their messages, and the remedy."""
         refusals = [error for error in self.summary.errors if error.outcome in ADVICE][:3]
         sentences = []
         for outcome, host, times, said in refusals:
@@ -135,7 +140,9 @@ class RefusalMonitor(RunMonitor):
 
 
 def _advice(error: HostErrors) -> str:
-    if error.outcome == "policy_denied" and PRIVATE_HOSTS in error.said:  # nobody was asked
+    if (
+        error.outcome == "policy_denied" and PRIVATE_HOSTS in error.said
+    ):  # refused locally: the host received no request
         return f"If {error.host} is your own, set {PRIVATE_HOSTS}={error.host} in the environment or in .env."
     return ADVICE[error.outcome]
 
@@ -148,7 +155,7 @@ class RecordCountMonitor(RunMonitor):
         if unstored := sum(self.summary.unstored.values()):
             stored += unstored
             self.note += f" {unstored:,} passed the project's own pipelines, and nothing asked for storage."
-        if self.summary.job_records is not None:  # a run also works at what others began
+        if self.summary.job_records is not None:  # a run also processes items of other runs
             stored = self.summary.job_records
             self.note = f"{counted(stored, 'record')} stored for the job's items, those of several for each."
         elif self.resumed:
@@ -317,7 +324,7 @@ class FailedItemsMonitor(RunMonitor):
             )
 
     def _failed(self, kind: str) -> str:
-        """A sentence that says how many."""
+        """Returns a sentence with the number of failed items."""
         states, failed = self.summary.items[kind], sum(self.summary.failed_items(kind).values())
         absent = states.get(ItemState.FAILED, 0) - failed
         gone = f", besides {absent:,} that are not there any more" if absent > 0 else ""
@@ -326,7 +333,7 @@ class FailedItemsMonitor(RunMonitor):
 
 @monitors.name("Monitors of the project")
 class ProjectMonitor(Monitor):  # type: ignore[misc]
-    """Has the verdict be that of all monitors: a project may have suites of its own (SPIDERMON_..._MONITORS)."""
+    """Includes the project's own suites (SPIDERMON_..._MONITORS) in the verdict."""
 
     note = ""
 
@@ -341,7 +348,7 @@ class ProjectMonitor(Monitor):  # type: ignore[misc]
 
 
 class RunMonitors(MonitorSuite):  # type: ignore[misc]
-    """Judges a run, writes the verdict into the stats, then the report, and alerts when it failed."""
+    """Judges a run, writes the verdict to the stats, then the report, and sends an alert if the run failed."""
 
     monitors = (
         FinishReasonMonitor,
@@ -376,17 +383,17 @@ class RunMonitors(MonitorSuite):  # type: ignore[misc]
 
 
 def is_repeated(crawler: Crawler) -> bool:
-    """Whether the run's summary, which comes next, says there what the monitors found."""
+    """Returns True if the run's summary follows on the terminal and repeats the failures."""
     if CAUSE in crawler.stats.get_stats() or crawler.settings["LOG_FILE"] or logs.is_json():
         return False
     return crawler.extensions is not None and crawler.get_extension(LiveView) is not None
 
 
 def _most(counts: dict[str, int]) -> str:
-    """The three most frequent, each with its count."""
+    """Returns the three most frequent names, each with its count."""
     return ", ".join(f"{name} ({count:,})" for name, count in sorted(counts.items(), key=lambda x: -x[1])[:3])
 
 
 def _of_records(counts: dict[str, int]) -> int:
-    """All of them: a link that is refused was no record."""
+    """Returns the sum over all kinds of records. Refused links are not records."""
     return sum(count for kind, count in counts.items() if kind != LINK)

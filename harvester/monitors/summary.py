@@ -1,4 +1,4 @@
-"""What a run did, read from its stats. Monitors, history, report and alerts look at this and nothing else."""
+"""The facts of a run, read from its stats. Monitors, history, report and alerts use only this summary."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from harvester.outcomes import POLICIES
 from harvester.shutdown import CAUSE, EXIT_CODE, SIGNAL, STOPPED_AT_ONCE, closed_as_asked
 
 INTERRUPTED_REASONS = frozenset({"shutdown", STOPPED_AT_ONCE, "usage_error", "paused", "cancelled"})
-"""Finish reasons of runs that are not judged: a person ended them, or their job, or they were never begun."""
+"""Finish reasons of runs that are not judged: a person or the job ended them, or they never began."""
 
 HARMLESS_OUTCOMES = frozenset(str(outcome) for outcome, policy in POLICIES.items() if not policy.error)
-"""Outcomes that say something about what was looked for, and nothing bad about the way there."""
+"""Outcomes that describe the requested page and are not errors."""
 
 _EXCERPT = (
     "downloader/request_count",
@@ -30,59 +30,59 @@ _EXCERPT = (
 
 
 class HostErrors(NamedTuple):
-    """How often one host ended requests in one outcome."""
+    """Number of requests to a host that ended with an outcome."""
 
     outcome: str
     host: str
     times: int
     said: str
-    """What the host answered last, in short; empty when nobody wrote it down."""
+    """A short form of the host's last response; empty if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """Counts of one run, by kind, outcome, state or reason. What was never counted is empty."""
+    """Counts of a run, by kind, outcome, state or reason. Counts without a stat are empty."""
 
     finish_reason: str
     interrupted: bool
-    """Whether a person, a limit or the spider itself ended the run, so that its counts say nothing about the site."""
+    """True if a person, a limit or the spider itself ended the run, so that its counts say nothing about the site."""
     cause: str
-    """Why it ended early, for people; empty when nobody said it."""
+    """The reason of an early end, for people; empty if unknown."""
     parsed: dict[str, int]
     stored: dict[str, int]
     unstored: dict[str, int]
-    """Of a project without harvester's pipelines: passed those that it has."""
+    """Records of a project without harvester's pipelines that passed its own pipelines."""
     rejected: dict[str, int]
     reject_reasons: dict[str, int]
-    """`kind/reason` -> records."""
+    """`kind/reason` -> number of records."""
     outcomes: dict[str, int]
     errors: list[HostErrors]
-    """The most frequent first."""
+    """Errors, the most frequent first."""
     unclassified: int
     new_labels: list[str]
-    """Of pages of a layout that is known but for them."""
+    """New labels on pages with an otherwise known layout."""
     in_doubt: list[str]
-    """Parcels whose records may be wrong: stored before the site was found to have changed what its pages mean."""
+    """Parcels whose records may be wrong: stored before a change in the meaning of the site's pages was detected."""
     unread_labels: dict[str, int]
-    """Label that no field was read from -> pages or rows that have it, the most frequent first."""
+    """Label that no field was read from -> number of pages or rows with it, the most frequent first."""
     dead: dict[str, int]
-    """Outcome -> requests that the frontier has given up."""
+    """Outcome -> number of requests that the frontier has given up."""
     refused: int
-    """Requests that could not be queued since the spider gave them what cannot be kept."""
+    """Number of requests with values that cannot be serialized, so they could not be queued."""
     coverage: dict[str, dict[str, float]]
-    """Kind -> field -> share (0 to 1) of the stored records that had it."""
+    """Kind -> field -> share (0 to 1) of the stored records that have it."""
     job_records: int | None
-    """Of the items of the run's job, whichever runs worked at them. None: it had no job."""
+    """Number of records for the items of the run's job, over all runs. None: the run has no job."""
     items: dict[str, dict[str, int]]
-    """Kind of job item -> state -> items."""
+    """Kind of job item -> state -> number of items."""
     item_failures: dict[str, dict[str, int]]
-    """Kind of job item -> reason why items failed -> items."""
+    """Kind of job item -> reason of failure -> number of items."""
     excerpt: dict[str, Any]
     """Some of Scrapy's own stats."""
 
     @classmethod
     def from_stats(cls, stats: Mapping[str, Any]) -> "RunSummary":
-        """The summary of a run whose stats these are."""
+        """Returns the summary of a run with these stats."""
         stored = records_stored(stats)
         items = two_below(stats, "harvester/items")
         errors = []
@@ -114,11 +114,14 @@ class RunSummary:
         )
 
     def failed_outcomes(self) -> dict[str, int]:
-        """Outcomes that count as errors, with how often they came."""
+        """Returns the outcomes that count as errors, with their numbers."""
         return {name: count for name, count in self.outcomes.items() if name not in HARMLESS_OUTCOMES}
 
     def failed_items(self, kind: str) -> dict[str, int]:
-        """Reasons why items of the kind failed, with how many; without those that are simply no longer there."""
+        """Returns the reasons of failed items of the kind, with their numbers.
+
+        Items that no longer exist on the site are left out.
+        """
         reasons = dict(self.item_failures[kind])
         unexplained = self.items[kind].get(ItemState.FAILED, 0) - sum(reasons.values())
         if unexplained > 0:
@@ -127,7 +130,7 @@ class RunSummary:
 
 
 def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
-    """What the run says of itself: the cause it named, an interruption, or its monitors' verdict."""
+    """Returns the exit code of the run: from its own cause, an interruption, or the given default."""
     if stated := stats.get(EXIT_CODE):
         return int(stated)
     if stats.get("finish_reason") in INTERRUPTED_REASONS and not closed_as_asked(stats):
@@ -136,12 +139,15 @@ def exit_code(stats: Mapping[str, Any], otherwise: int) -> int:
 
 
 def _is_harmless(reason: str) -> bool:
-    """A reason begins with its outcome (`gone: ...`), or with what was asked and the outcome (`posts: gone: ...`)."""
+    """Returns True for a harmless reason.
+
+    It starts with the outcome (`gone: ...`), or with the stage and outcome (`posts: gone: ...`).
+    """
     return any(part.strip() in HARMLESS_OUTCOMES for part in reason.split(":")[:2])
 
 
 def _below(stats: Mapping[str, Any], prefix: str) -> dict[str, int]:
-    """The whole numbers below `prefix`, by the rest of their path."""
+    """Returns the whole numbers below `prefix`, by the rest of their path."""
     return {
         name[len(prefix) :]: value
         for name, value in stats.items()
@@ -150,7 +156,7 @@ def _below(stats: Mapping[str, Any], prefix: str) -> dict[str, int]:
 
 
 def _counts(stats: Mapping[str, Any], prefix: str, depth: int = 1) -> dict[str, int]:
-    """Those of them that are `depth` segments below."""
+    """Returns the whole numbers exactly `depth` segments below `prefix`."""
     return {path: value for path, value in _below(stats, prefix).items() if path.count("/") == depth - 1}
 
 

@@ -1,1 +1,4 @@
-"""Processes of `scrapy crawl` side by side: started, watched, started again, drained. `harvester worker` runs them."""
+"""Several processes of `scrapy crawl`: starting, watching, restarting and draining them.
+
+`harvester worker` runs them.
+"""

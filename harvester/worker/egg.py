@@ -1,4 +1,4 @@
-"""The egg that Scrapyd runs: a Scrapy project as a zip file, made from its folder without a network."""
+"""The egg that Scrapyd runs: a Scrapy project as a zip file, built from its folder without a network."""
 
 import os
 import subprocess
@@ -15,17 +15,20 @@ from pathlib import Path
 from harvester.exceptions import UsageError
 
 BUILD_SECONDS = 300
-"""A build takes about two."""
+"""Seconds until a build is aborted; it takes about two."""
 _SETUP = ["-c", "from setuptools import setup; setup()"]
-"""As a setup.py of a project that has pyproject.toml only."""
+"""A substitute for setup.py, for projects that only have pyproject.toml."""
 ENTRY_POINTS = "EGG-INFO/entry_points.txt"
 _CRAWL = "harvester.commands.chosen:Crawl"
-"""The command of Scrapy that jobs are. An egg names it, so that it cannot be listed where harvester is missing."""
+"""The Scrapy command that runs jobs.
+
+The egg names this command, so that an egg cannot be listed where harvester is missing.
+"""
 _PKG_INFO = "Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
 
 
 def check_imported() -> None:
-    """Raises UsageError when Scrapyd's runner has another harvester than the egg that was deployed."""
+    """Raises UsageError when Scrapyd's runner imports another harvester than the deployed egg has."""
     for path in sys.path:
         if path.endswith(".egg") and zipfile.is_zipfile(path) and not __file__.startswith(path):
             with zipfile.ZipFile(path) as egg:
@@ -38,11 +41,11 @@ def check_imported() -> None:
 
 
 def build_egg(folder: Path, settings: str, spiders: Iterable[str] = ()) -> bytes:
-    """The egg of the project in `folder`, whose settings are the module `settings`. Leaves the folder as it was.
+    """Returns the egg of the project in `folder` with the settings module `settings`. Leaves the folder unchanged.
 
-    A project that has a setup.py, or names its settings to Scrapyd in pyproject.toml, says itself what belongs to it.
-    Of others, all modules do, and what lies beside those of the packages of the settings and `spiders`.
-    Raises UsageError when the egg cannot be built, or would not lead Scrapyd to the settings.
+    A project with a setup.py, or with Scrapy entry points in pyproject.toml, defines its own content. The egg of
+    another project has all modules, and all files in the packages of the settings and of `spiders`. Raises UsageError
+    when the egg cannot be built, or when Scrapyd would not find the settings.
     """
     if (folder / "setup.py").is_file() or _names_its_settings(folder):
         with tempfile.TemporaryDirectory(prefix="harvester-egg-") as temporary:
@@ -68,7 +71,7 @@ def build_egg(folder: Path, settings: str, spiders: Iterable[str] = ()) -> bytes
 
 
 def _names_its_settings(folder: Path) -> bool:
-    """Returns whether pyproject.toml does so. Raises UsageError when it cannot be read."""
+    """Returns True if pyproject.toml has entry points for Scrapy. Raises UsageError when it cannot be read."""
     path = folder / "pyproject.toml"
     if not path.is_file():
         return False
@@ -80,10 +83,10 @@ def _names_its_settings(folder: Path) -> bool:
 
 
 def egg_of(wheel: Path) -> bytes:
-    """The wheel's content as an egg.
+    """Returns the content of a wheel as an egg.
 
-    The metadata is in it twice: as EGG-INFO for Scrapyd, which finds its way by pkg_resources, and as it was for
-    importlib.metadata, which wants the name of the package in the name of an egg; Scrapyd's are named by version.
+    The egg has the metadata twice: as EGG-INFO for Scrapyd, which uses pkg_resources, and unchanged for
+    importlib.metadata, which expects the package name in an egg's name. Scrapyd names eggs by version.
     """
     egg = BytesIO()
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(egg, "w", zipfile.ZIP_DEFLATED) as target:
@@ -116,21 +119,24 @@ def _with_crawl(entry_points: str) -> str:
 
 
 def _parser() -> ConfigParser:
-    """As importlib.metadata reads entry points: names keep their capitals."""
+    """Returns a parser of entry points like importlib.metadata's: names keep their capitals."""
     parser = ConfigParser(delimiters="=", interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     return parser
 
 
 def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
-    """The egg of a project that does not say how it is built."""
+    """Returns the egg of a project without build instructions."""
     egg = BytesIO()
     with zipfile.ZipFile(egg, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as target:
         for path in sorted(folder.glob("*.py")):
             target.write(path, path.name)
         for top in sorted(folder.iterdir()):
             if top.name in packages or (top / "__init__.py").is_file():
-                for path in (top, *sorted(top.rglob("*"))):  # folders too: one without __init__.py is found by its own
+                for path in (
+                    top,
+                    *sorted(top.rglob("*")),
+                ):  # with folders: zipimport finds a namespace package by its entry
                     within = path.relative_to(folder)
                     if any(part.startswith((".", "__pycache__")) for part in within.parts):
                         continue
@@ -143,7 +149,7 @@ def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
 
 
 def _build_wheel(folder: Path, temporary: Path) -> Path:
-    """Builds in `temporary`. bdist_egg would lose entry points of setup.py to those of pyproject.toml."""
+    """Builds a wheel in `temporary`. bdist_egg would drop the entry points of setup.py if pyproject.toml has some."""
     if find_spec("setuptools") is None:
         raise UsageError("harvester deploy builds with setuptools, which is missing: pip install 'harvester[deploy]'.")
     own = ["setup.py"] if (folder / "setup.py").is_file() else _SETUP

@@ -1,4 +1,4 @@
-"""What follows when a worker has ended. Pure: the exit codes are those of docs/operating.md."""
+"""The decision after a worker has ended. Pure functions; docs/operating.md lists the exit codes."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -24,39 +24,42 @@ _FROM_GOOD_TO_BAD = (0, INTERRUPTED, UNMET, LEFT, 3, 4, 9, 5, USAGE, FAULT)
 
 
 class Next(StrEnum):
-    """What the supervisor does about an end that it did not ask for."""
+    """The supervisor's reaction when a worker ended without a request to stop."""
 
     DONE = "done"
-    """Nothing: the work is done, or more of the same would be wrong."""
+    """No reaction: the work is done, or a restart would be wrong."""
     AGAIN = "again"
-    """Starts the worker again."""
+    """Restarts the worker."""
     STOP = "stop"
-    """Stops the other workers too: they would end in the same way."""
+    """Stops the other workers too, because they would end in the same way."""
 
 
 def next_step(code: int, drained: bool) -> Next:
-    """A code below 0 is a signal, as in subprocess. `drained`: it was told to end, because it grew too large."""
+    """Returns the reaction to an exit code; a negative code is a signal, as in subprocess.
+
+    `drained`: the worker was drained because it used too much memory.
+    """
     if code in (0, UNMET, LEFT, FrontierLost.exit_code) or (code == INTERRUPTED and not drained):
         return Next.DONE
     return Next.STOP if code in (2, 5) else Next.AGAIN
 
 
 def as_stopped(code: int) -> int:
-    """The exit code of a worker, for its supervisor: it makes no difference which signal stopped it."""
+    """Returns a worker's exit code for its supervisor, which treats all stop signals alike."""
     return INTERRUPTED if code == TERMINATED else code
 
 
 def describe(code: int) -> str:
-    """For a person."""
+    """Returns an explanation of the exit code for people."""
     return f"exit code {code}: {WORDS[code]}" if code in WORDS else describe_exit(code)
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The supervisor's own exit code. Signals and codes that are nobody's count as faults."""
+    """Returns the worst code, as the supervisor's own exit code. Signals and unknown codes count as faults."""
     known = (code if code in _FROM_GOOD_TO_BAD else FAULT for code in codes)
     return max(known, key=_FROM_GOOD_TO_BAD.index, default=0)
 
 
 def backoff_s(deaths: int, first_s: float, most_s: float) -> float:
-    """Before the start that follows the n-th death in a row: doubled each time, capped."""
+    """Returns the seconds to wait after the n-th death in a row: doubled each time, up to a maximum."""
     return float(min(most_s, first_s * 2 ** min(deaths - 1, 30)))

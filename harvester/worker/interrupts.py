@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM: one sentence and an exit code that tells which of the two it was, and no traceback.
+"""Ctrl-C and SIGTERM: one sentence instead of a traceback, and a different exit code for each signal.
 
-Scrapy hears of signals only once its loop runs, and stops only what is open by then.
+Scrapy receives signals only after its loop has started, and stops only the parts that are open by then.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ SAID = "Stopped before the crawl began: nothing was asked for."
 
 
 def note(number: int) -> None:
-    """Remembers a signal that asked this process to end."""
+    """Records a stop signal that this process received."""
     _received.append(number)
 
 
 def code_of(code: int) -> int:
-    """The exit code of what ended with `code`: an interruption by SIGTERM has its own."""
+    """Returns the exit code for a process that ended with `code`: an interruption by SIGTERM has its own code."""
     return TERMINATED if code == INTERRUPTED and _received[:1] == [signal.SIGTERM] else code
 
 
 def end_on_signals(said: str = SAID) -> None:
-    """From now on a signal ends the process, until somebody else handles them. What is ignored stays so."""
+    """Lets signals end the process from now on, until other handlers are installed. Ignored signals stay ignored."""
     for number in _NUMBERS:
         with contextlib.suppress(ValueError):  # not in the main thread
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler, _as_ctrl_c):
@@ -43,7 +43,7 @@ def end_on_signals(said: str = SAID) -> None:
 
 
 def end_on_sigterm_as_on_ctrl_c() -> None:
-    """From now on, until somebody else handles SIGTERM: what is under way is let go of in order."""
+    """Treats SIGTERM like Ctrl-C until another handler is installed, so that resources are released in order."""
     with contextlib.suppress(ValueError):  # not in the main thread
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _as_ctrl_c)
@@ -51,7 +51,7 @@ def end_on_sigterm_as_on_ctrl_c() -> None:
 
 @contextlib.contextmanager
 def ending_on_signals(said: str) -> Iterator[None]:
-    """The same, meanwhile."""
+    """Lets signals end the process within the `with` block."""
     before = {number: signal.getsignal(number) for number in _NUMBERS}
     end_on_signals(said)
     try:
@@ -63,9 +63,9 @@ def ending_on_signals(said: str) -> Iterator[None]:
 
 
 def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: "asyncio.Task[Any]") -> None:
-    """Has a crawl that is told to stop while it opens do so once it is open: it then ends all that it has begun.
+    """Delays a stop request until the crawl is open, so that everything it has begun is closed.
 
-    A second signal stops the loop without that.
+    A second signal stops the loop at once.
     """
     stop, asked = process.stop, []
     _note_signals(process, crawler)
@@ -80,8 +80,8 @@ def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: 
 
 
 def _note_signals(process: "AsyncCrawlerProcess", crawler: "Crawler") -> None:
-    """Has a crawl write down which signal asked it to end: Scrapy only logs it."""
-    from harvester.shutdown import SIGNAL  # it loads Scrapy, for which help and completion need not wait
+    """Stores the stop signal in the crawl's stats: Scrapy only logs it."""
+    from harvester.shutdown import SIGNAL  # imported late: it loads Scrapy, which help and completion do not need
 
     shut_down = process._signal_shutdown
 
@@ -95,8 +95,8 @@ def _note_signals(process: "AsyncCrawlerProcess", crawler: "Crawler") -> None:
 
 
 def leave(said: str = SAID) -> NoReturn:
-    """Ends the process now. Private servers notice it, as they notice a kill."""
-    with contextlib.suppress(OSError, ValueError, RuntimeError):  # closed, or being written to just now
+    """Ends the process at once. Private servers notice this as they notice a kill."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # closed, or in the middle of a write
         sys.stdout.flush()
         sys.stderr.flush()
     with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ def leave(said: str = SAID) -> NoReturn:
 
 
 def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """Also in a process that was begun so that Ctrl-C does not reach it."""
+    """Handles SIGTERM like Ctrl-C, even in a process that Ctrl-C does not reach."""
     note(number)
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
@@ -114,6 +114,6 @@ def _as_ctrl_c(number: int, frame: FrameType | None) -> None:
 
 
 def _end(said: str, number: int, frame: FrameType | None) -> None:
-    """Raises nothing: what is raised in the midst of anything is not noticed in some places."""
+    """Ends the process without an exception, because some code would swallow an exception from a signal handler."""
     note(number)
     leave(said)

@@ -1,7 +1,7 @@
-"""Works at all open jobs: spiders with something to do share the processes, and those without get none.
+"""Works at all open jobs: the processes are shared by the spiders that have something to do.
 
-A process works at all jobs of its spider, between which its feeder is fair, and ends when there is nothing to do. Then
-another spider may have its place.
+A process works at all jobs of its spider (the feeder treats them fairly) and ends when nothing is due. Then another
+spider may have the process.
 """
 
 import asyncio
@@ -32,29 +32,29 @@ from harvester.worker.supervisor import Plan, WorkerSupervisor
 logger = logging.getLogger("harvester.worker")
 
 JOBS_SECONDS = 1.0
-"""Between two looks at the jobs."""
+"""Seconds between two reads of the jobs."""
 FIRST_REST_SECONDS = 1.0
 MOST_REST_SECONDS = 60.0
 VARIABLES = {"HARVESTER_IDLE_SECONDS": "0"}
-"""Of each process: this one waits for further work, not a process that others could have."""
+"""Environment variables of each process: the supervisor waits for more work, a process does not."""
 
 
 class SpiderRest(NamedTuple):
-    """A spider whose process ended without a page, was refused, or died often: for a while no other is started."""
+    """A pause for a spider after a process ended without a page, was refused, or died repeatedly."""
 
     until: float
-    """On the monotonic clock, as `since`."""
+    """End of the pause on the monotonic clock, like `since`."""
     times: int
-    """In a row."""
+    """Number of pauses in a row."""
     since: float
     was_refused: bool
-    """Whether it died, or ended with LEFT, having waited for as long as it may: it is not waited for."""
+    """False if its process died, or ended with LEFT."""
     added: int | None = None
-    """As in Work, at the first look since: when more is added, the rest is over."""
+    """Work.added at the first read after the pause began. A higher value ends the pause."""
 
 
 class JobsSupervisor(WorkerSupervisor):
-    """Gives processes to spiders, by what their jobs have to do."""
+    """A supervisor that assigns processes to spiders according to the work in their jobs."""
 
     def __init__(
         self,
@@ -64,26 +64,29 @@ class JobsSupervisor(WorkerSupervisor):
         show_line: Callable[[str], None] | None = None,
         only: str = "",
     ) -> None:
-        """The plan's command is that of every spider, without `crawl` and its name. `only`: the one that is wanted."""
+        """`plan.command`: the arguments for all spiders, without `crawl` and the spider's name.
+
+        `only`: the only spider to run.
+        """
         super().__init__(config, plan, show_line)
         for worker in self.workers:
             worker.state = "idle"
         self._spiders = [only] if only else list(spiders)
-        """That are not given up, the one first for which a process was started longest ago."""
+        """Spiders that may get a process, ordered by their last start: the oldest first."""
         self._named = set(spiders)
-        """Those of the project, and others of whose jobs it was said that nobody works at them."""
+        """Spiders of the project, and unknown spiders that were already logged."""
         self._lives: dict[WorkerProcess, asyncio.Task[None]] = {}
-        """Processes that were given to a spider."""
+        """The task of each process that has a spider."""
         self._rests: dict[str, SpiderRest] = {}
         self._work_of: dict[str, Work] = {}
-        """As it was at the last look."""
+        """The work of each spider at the last read."""
         self._next_time: datetime | None = None
-        """Of all schedules that are not paused. None: there is none."""
+        """The next time of all active schedules. None: no schedule is active."""
         self._busy_at = monotonic()
         self._said = ""
-        """What was said last of what is waited for."""
+        """The last logged text about waiting, to log it only once."""
         self._is_away = False
-        """Whether MongoDB could not be asked the last time."""
+        """True if the last read of MongoDB failed."""
 
     async def _work(self) -> None:
         async with job_service(self.config) as service, asyncio.TaskGroup() as lives:
@@ -97,7 +100,7 @@ class JobsSupervisor(WorkerSupervisor):
                 self._codes.append(INTERRUPTED)
 
     async def _look_at_jobs(self, ledger: Ledger) -> bool:
-        """Whether it is known what there is to do."""
+        """Starts due schedules and reads the work of all spiders. Returns False if MongoDB is unreachable."""
         try:
             schedules = Schedules(ledger)
             await schedules.begin_due()
@@ -118,13 +121,13 @@ class JobsSupervisor(WorkerSupervisor):
         for spider in self._rests.keys() & self._work_of.keys():
             rest, added = self._rests[spider], self._work_of[spider].added
             if rest.added not in (None, added):
-                del self._rests[spider]  # and what it was in a row with
+                del self._rests[spider]  # new items also reset the number of pauses in a row
             else:
                 self._rests[spider] = rest._replace(added=added)
         return True
 
     def _start(self, lives: asyncio.TaskGroup) -> None:
-        """Gives free processes to spiders that wait for one; when there is none, has one make room."""
+        """Assigns free processes to waiting spiders. Without a free process, it drains one if the planner wants so."""
         waiting = [spider for spider in self._spiders if self._waits(spider)]
         idle = [worker for worker in self.workers if worker not in self._lives]
         running = [Running(worker.spider, worker.turn_s) for worker in self._lives]
@@ -146,7 +149,7 @@ class JobsSupervisor(WorkerSupervisor):
                 self._retire(worker)
 
     def _waits(self, spider: str) -> bool:
-        """Whether it may use a process, or one more. One that has just been started may be enough."""
+        """Returns True if the spider can use another process. A process that has just started may be enough."""
         work, rest = self._work_of[spider], self._rests.get(spider)
         if rest and monotonic() < rest.until:
             return False
@@ -165,12 +168,12 @@ class JobsSupervisor(WorkerSupervisor):
     def _note_end(self, worker: WorkerProcess, code: int) -> None:
         if worker.retired and code == INTERRUPTED:
             return
-        goes_on = worker.retired and next_step(code, drained=True) is Next.AGAIN  # in another process
-        if code != LEFT and not goes_on:  # whether anything is left, is seen when all have ended
+        goes_on = worker.retired and next_step(code, drained=True) is Next.AGAIN  # another process continues its work
+        if code != LEFT and not goes_on:  # LEFT is decided when all processes have ended
             super()._note_end(worker, code)
         before = self._rests.get(worker.spider)
         if worker.retired and before and before.was_refused:
-            return  # another of its processes has said how long none is started
+            return  # the other process has already set the pause
         self._rests.pop(worker.spider, None)
         if code == LEFT or not worker.pages:
             at, times = monotonic(), before.times + 1 if before else 1
@@ -190,7 +193,7 @@ class JobsSupervisor(WorkerSupervisor):
         return f"No process of {worker.spider} is started any more"
 
     def _may_end(self) -> bool:
-        """Whether nothing is left to be done or waited for."""
+        """Returns True if there is nothing left to do or to wait for."""
         at = monotonic()
         work = {spider: self._work_of[spider] for spider in self._spiders}
         waited_for = {spider: each for spider, each in work.items() if self._is_waited_for(spider, each)}
@@ -227,7 +230,7 @@ class JobsSupervisor(WorkerSupervisor):
 
 
 def _said_of(work: Mapping[str, Work], next_time: datetime | None) -> str:
-    """Of spiders whose jobs have something to do later, or else of schedules. One that only rests is not spoken of."""
+    """Describes the wait for items that are due later, or otherwise for schedules. Pausing spiders are left out."""
     later = {spider: each for spider, each in work.items() if not (each.is_due or each.is_active)}
     if not later:
         return f"for schedules, the next time is {next_time:%Y-%m-%d %H:%M:%S} UTC" if next_time and not work else ""
@@ -237,11 +240,11 @@ def _said_of(work: Mapping[str, Work], next_time: datetime | None) -> str:
 
 
 def _is_too_long(seconds: float, most: float) -> bool:
-    """`most`: -1 for ever."""
+    """Returns True if `seconds` exceeds `most`; -1 means no limit."""
     return 0 <= most < seconds
 
 
 def spiders_with_jobs(settings: Mapping[str, str]) -> list[str]:
-    """Names of the project's spiders that deal with the items of jobs. `settings`: as given with -s."""
+    """Returns the names of the project's spiders that process job items. `settings`: as given with -s."""
     loader = spider_loader(settings)
     return [name for name in sorted(loader.list()) if issubclass(loader.load(name), JobSpider)]

@@ -1,7 +1,7 @@
-"""What Prometheus is told by a process that crawls: its stats, when it is asked. Nothing is pushed, and nothing kept.
+"""Metrics of a crawling process for Prometheus: its stats at each scrape. It pushes and stores nothing.
 
-On where HARVESTER_METRICS_PORT says so. Of several processes of `harvester worker` the first listens there, the second
-on the port behind it, and so on. docs/operating.md lists the metrics.
+Enabled by HARVESTER_METRICS_PORT. With several processes of `harvester worker`, the first listens on this port, the
+second on the next port, and so on. docs/operating.md lists the metrics.
 """
 
 import logging
@@ -24,24 +24,27 @@ from harvester.dashboard.progress import below, errors_by_outcome, two_below
 logger = logging.getLogger(__name__)
 
 MOST_STATS = 1_000
-"""Stats that are told of under their own names."""
+"""Maximum number of stats to report under their own names."""
 _OF_HOSTS = tuple(
     f"harvester/{room}/" for room in ("errors", "said", "unclassified", "waiting", "limit", "interval", "reasons")
 )
-"""Stats that are there for each host, or each reason: too many for Prometheus."""
+"""Prefixes of stats by host or reason: too many for Prometheus."""
 
 
 class DiskUse(NamedTuple):
-    """Of the disk on which a folder lies."""
+    """The space on the disk with a folder."""
 
     folder: str
-    """`data` or `state`."""
+    """The folder: `data` or `state`."""
     free_bytes: int
     size_bytes: int
 
 
 class WorkerMetrics:
-    """Scrapy extension. It only reads stats; a port that is taken costs the metrics and not the run."""
+    """Scrapy extension that serves metrics.
+
+    It only reads stats; if its port is taken, the run continues without metrics.
+    """
 
     def __init__(self, crawler: Crawler, config: Config, port: int) -> None:
         self._crawler = crawler
@@ -67,7 +70,7 @@ class WorkerMetrics:
         host = self._config.metrics_host
         try:
             self._server = start_http_server(self._port, host, registry)
-        except (OSError, UnicodeError) as error:  # the latter: of a host that none can be called
+        except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
             said = getattr(error, "strerror", None) or error
             logger.error("No metrics: %s:%d cannot be listened on: %s", host, self._port, said)  # noqa: TRY400
         else:
@@ -82,24 +85,24 @@ class WorkerMetrics:
 
 
 class StatsCollector(Collector):
-    """The stats of a crawl as metrics. It is asked by a thread, while the crawl goes on."""
+    """The stats of a crawl as metrics. A thread of the HTTP server collects them during the crawl."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
 
     def describe(self) -> list[Metric]:
-        """Nothing: without it the registry would collect in order to learn the names."""
+        """Returns an empty list; otherwise the registry would collect once to learn the names."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """A copy of the stats is made in one step, so none changes meanwhile."""
+        """Yields the metrics from a copy of the stats. The copy is made in one step, so no stat changes meanwhile."""
         yield from stats_families(dict(self._crawler.stats.get_stats()), self._crawler.spidercls.name)
         yield from disk_families(disks_of(self._config))
 
 
 def stats_families(stats: Mapping[str, Any], spider: str) -> Iterator[Metric]:
-    """Those of all spiders under names of their own; then every count that stands for no host."""
+    """Yields the metrics that all spiders share under their own names, and then each number that is not about a host."""
     pages = _counter("harvester_worker_pages", "Answers that were of use.")
     pages.add_metric([spider], stats.get("harvester/pages", 0))
     yield pages
@@ -116,7 +119,7 @@ def stats_families(stats: Mapping[str, Any], spider: str) -> Iterator[Metric]:
     records = _counter("harvester_worker_records", "Records by what became of them.", "event", "kind")
     for event, kinds in two_below(stats, "harvester/records").items():
         for kind, count in kinds.items():
-            if "/" not in kind:  # else it is one of the reasons
+            if "/" not in kind:  # a path with / is a reason
                 records.add_metric([spider, event, kind], count)
     yield records
     away = GaugeMetricFamily(
@@ -142,7 +145,7 @@ def _counter(name: str, documentation: str, *labels: str) -> CounterMetricFamily
 
 
 def disks_of(config: Config) -> list[DiskUse]:
-    """Of the folders of data and state, or of the nearest folder above that is there."""
+    """Returns the space for the data and state folders, or for the nearest existing parent."""
     uses = []
     for name, path in (("data", config.data_dir), ("state", config.state_dir)):
         folder = path.absolute()
@@ -154,7 +157,7 @@ def disks_of(config: Config) -> list[DiskUse]:
 
 
 def disk_families(disks: Sequence[DiskUse]) -> Iterator[Metric]:
-    """In Prometheus's words."""
+    """Yields the disk space as Prometheus metrics."""
     free = GaugeMetricFamily("harvester_disk_free_bytes", "Room on the disk of a folder.", labels=["folder"])
     total = GaugeMetricFamily("harvester_disk_size_bytes", "Size of that disk.", labels=["folder"])
     for folder, free_bytes, size_bytes in disks:

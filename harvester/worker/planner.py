@@ -1,31 +1,36 @@
-"""Which spider gets a process, and which process makes room for another spider. Plain values in, a decision out."""
+"""Decides which spider gets a process, and which process makes room for another spider. Pure functions."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 TURN_S = 60.0
-"""How long a process may work before it makes room, unless its spider has others and the one that waits has none."""
+"""Seconds that a process may work before it makes room.
+
+It makes room earlier if its spider has others and the waiting one has none.
+"""
 
 
 class Running(NamedTuple):
-    """A process."""
+    """A running process."""
 
     spider: str
     age_s: float
-    """Since it was given to the spider: one that is started again goes on with its turn."""
+    """Seconds since it was assigned to the spider; a restart does not reset this."""
 
 
 def to_start(waiting: Sequence[str], running: Sequence[Running]) -> str | None:
-    """The spider to start a process for: the one that has the fewest, and of these the first. None: none waits.
+    """Returns the spider to start a process for: the one with the fewest processes, or None.
 
-    `waiting`: spiders with something to do, the one first for which a process was started longest ago.
+    `waiting`: spiders with something to do, in the order of their last start, the oldest first; it decides ties.
     """
     return min(waiting, key=_processes(running).__getitem__, default=None)
 
 
 def to_drain(waiting: Sequence[str], running: Sequence[Running]) -> int | None:
-    """When no process is free: the index of the one that makes room, the oldest of the spider that has the most."""
+    """Returns the index of the process that makes room when all are busy: the oldest of the spider with the most
+    processes.
+    """
     processes = _processes(running)
     fewest = min((processes[spider] for spider in waiting), default=None)
     if fewest is None:

@@ -1,4 +1,4 @@
-"""One of several worker processes: its life from start to start, and how it is doing now."""
+"""A worker process: its lives from start to start, and its current state."""
 
 import asyncio
 import os
@@ -21,23 +21,23 @@ from harvester.worker.reporter import Report, read
 
 POLL_SECONDS = 0.1
 RATE_SECONDS = 10.0
-"""The pages a second are those of so long a while."""
+"""Seconds over which the pages per second are measured."""
 AT_ONCE_SECONDS = 8.0
-"""How long a process has that is to end at once: it writes down that it was interrupted."""
+"""Seconds that a process has to end at once: it stores that it was interrupted."""
 MAY_LINGER_SECONDS = 2.0
-"""How long the last lines of a process that has ended are waited for: a child of its may hold the pipe open."""
+"""Seconds to wait for the last output of an ended process: a child process may still hold the pipe open."""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What came of one or several lives."""
+    """The results of one or more lives of a worker."""
 
     pages: int = 0
     records: int = 0
     errors: Counter[str] = field(default_factory=Counter)
-    """By outcome."""
+    """Outcome -> number of errors."""
     files: Counter[str] = field(default_factory=Counter)
-    """By what came of them."""
+    """Number of files by result."""
 
     def __add__(self, other: "Totals") -> "Totals":
         return Totals(
@@ -46,38 +46,41 @@ class Totals:
 
 
 class WorkerProcess:
-    """`scrapy crawl` as a process, started anew by `live` each time."""
+    """A worker as a process of `scrapy crawl`. Each call of `live` starts a new process."""
 
     def __init__(
         self, number: int, drain_seconds: float, show_line: Callable[[str], None] | None, command: Sequence[str] = ()
     ) -> None:
         self.number = number
         self.command = command
-        """Words after `scrapy`, without the settings that say which worker it is."""
+        """Arguments of `scrapy`, without the settings that identify the worker."""
         self.spider = ""
-        """The one it was given to, when it may be given to several."""
+        """The assigned spider, if the worker may run several."""
         self.retired = False
-        """Whether it is not to be started again."""
+        """True if it must not be restarted."""
         self.variables: Mapping[str, str] = {}
-        """Of its environment, beside those of this process."""
+        """Additional environment variables."""
         self.drain_seconds = drain_seconds
-        """How long it has to end by itself once it was asked to."""
+        """Seconds that a drained process may take to end by itself."""
         self.show_line = show_line
-        """Gets what the process writes to standard error; None: that goes where this process's goes."""
+        """Receives the lines of the process's standard error.
+
+        None: the process shares this process's standard error.
+        """
         self.report: Report | None = None
-        """The last of this life; None: it has not begun to crawl."""
+        """The last report of this life. None: the crawl has not begun."""
         self.state = "starting"
         self.pid = 0
         self.rss = 0
         self.starts = 0
-        """Since it was given to its spider."""
+        """Number of starts since it was assigned to its spider."""
         self.draining = False
         self.killed = False
-        """Whether it was, because it did not drain in time."""
+        """True if it was killed because it did not drain in time."""
         self._before = Totals()
-        """Of its earlier lives."""
+        """The totals of earlier lives."""
         self._restarts_before = 0
-        """At spiders that it was given to before."""
+        """Number of restarts with earlier spiders."""
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         self._given = 0.0
@@ -88,14 +91,14 @@ class WorkerProcess:
         return f"Worker {self.number}{f' ({self.spider})' if self.spider else ''}"
 
     def give_to(self, spider: str, command: Sequence[str], variables: Mapping[str, str]) -> None:
-        """What to run next, when it does not run."""
+        """Assigns a spider and command to a worker that is not running."""
         self._restarts_before = self.restarts
         self.spider, self.command, self.variables = spider, command, variables
         self.retired, self.starts, self.state = False, 0, "starting"
         self._given = time.monotonic()
 
     async def live(self, started: Callable[[], None]) -> int:
-        """Starts it and waits for its end; the exit code, below 0 for a signal. Raises OSError."""
+        """Starts the process and waits for its end. Returns the exit code, negative for a signal. Raises OSError."""
         self._before = self.totals
         self.report, self.state, self.draining, self.killed, self._kill_at = None, "starting", False, False, None
         self._meter = Meter(RATE_SECONDS)
@@ -129,24 +132,24 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if self.show_line else None,
             env={"SCRAPY_SETTINGS_MODULE": "harvester.settings", **os.environ, **self.variables, TOLD: "1"},
-            start_new_session=True,  # Ctrl-C at the terminal reaches the supervisor alone
+            start_new_session=True,  # Ctrl-C at the terminal reaches only the supervisor
         )
 
     def drain(self) -> None:
-        """Asks it to end what is in flight and then itself; it is killed when that takes too long."""
+        """Asks the process to finish requests in flight and end. It is killed if this takes too long."""
         if self._process and not self.draining:
             self.draining, self.state = True, "draining"
             self._kill_at = time.monotonic() + self.drain_seconds
             self._process.terminate()
 
     def interrupt(self) -> None:
-        """Has a process end at once that was asked to end; it is killed when it does not."""
+        """Ends a draining process at once. It is killed if it does not end."""
         if self._process:
             self._kill_at = time.monotonic() + AT_ONCE_SECONDS
             self._process.terminate()
 
     def kill(self) -> None:
-        """Ends it now."""
+        """Kills the process."""
         if self._process:
             self.killed = True
             self._process.kill()
@@ -157,22 +160,22 @@ class WorkerProcess:
 
     @property
     def age_s(self) -> float:
-        """Of this life."""
+        """Returns the seconds since the start of this life."""
         return time.monotonic() - self._began
 
     @property
     def turn_s(self) -> float:
-        """Since it was given to its spider, over all lives since."""
+        """Returns the seconds since the worker was assigned to its spider, over all lives."""
         return time.monotonic() - self._given
 
     @property
     def pages(self) -> int:
-        """Of this life."""
+        """Returns the number of pages in this life."""
         return self.report.pages if self.report else 0
 
     @property
     def totals(self) -> "Totals":
-        """Of all its lives."""
+        """Returns the totals of all lives."""
         report = self.report or Report()
         return self._before + Totals(report.pages, report.records, Counter(report.errors), Counter(report.files))
 
@@ -185,7 +188,7 @@ class WorkerProcess:
         return self.report.in_flight if self.report and self.alive else 0
 
     def pages_per_second(self) -> float:
-        """After noting the present count; to be asked once a look."""
+        """Records the current count and returns the rate. Call it once per round."""
         return self._meter.rates(time.monotonic(), (self.pages,))[0] if self.alive else 0.0
 
     def _read_reports(self, stream: IO[bytes]) -> None:
@@ -193,7 +196,7 @@ class WorkerProcess:
             for line in stream:
                 report = read(line)
                 if report is None:
-                    with suppress(OSError):  # it is full, or nobody reads it
+                    with suppress(OSError):  # standard output is full or closed
                         sys.stdout.buffer.write(line)
                         sys.stdout.buffer.flush()
                     continue
@@ -208,7 +211,7 @@ class WorkerProcess:
 
 
 def memory_of(roots: Sequence[int]) -> dict[int, int]:
-    """Resident bytes of these processes, each with its descendants."""
+    """Returns the resident bytes of these processes, each with its descendants."""
     processes = {process.pid: process for process in psutil.process_iter(["ppid"])}
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
@@ -221,7 +224,7 @@ def memory_of(roots: Sequence[int]) -> dict[int, int]:
             family += children.get(pid, [])
             try:
                 total += processes[pid].memory_info().rss
-            except (KeyError, psutil.Error):  # it has ended meanwhile
+            except (KeyError, psutil.Error):  # the process has ended meanwhile
                 continue
         sums[root] = total
     return sums

@@ -1,4 +1,4 @@
-"""What a worker tells its supervisor: a line of JSON on standard output each second. Needs no server."""
+"""The reports of a worker to its supervisor: a line of JSON on standard output each second, without any server."""
 
 import math
 import os
@@ -19,33 +19,33 @@ from harvester.exceptions import INTERRUPTED
 from harvester.shutdown import end
 
 MARK = b"harvester-worker "
-"""Begins each line; what else a spider prints is its own."""
+"""The beginning of each report; other lines are the spider's own output."""
 REPORT_SECONDS = 1.0
 MOST_HOSTS = 10
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
 class Report(NamedTuple):
-    """How a worker is doing."""
+    """The state of a worker."""
 
     pages: int = 0
     records: int = 0
     in_flight: int = 0
-    """Requests that it works on."""
+    """Number of requests in progress."""
     waiting_for: str = ""
-    """A server that it cannot reach."""
+    """The server that it cannot reach; empty if all are reachable."""
     errors: Mapping[str, int] = {}
-    """By outcome."""
+    """Outcome -> number of errors."""
     waiting: Mapping[str, float] = {}
-    """Host -> unix time until which it is left alone; the first MOST_HOSTS."""
+    """Host -> Unix time when its wait ends; at most MOST_HOSTS hosts."""
     items: Mapping[str, Mapping[str, int]] = {}
-    """Of the jobs that it works at, over all their runs: kind -> state -> items."""
+    """Kind -> state -> number of items in its jobs, over all runs."""
     files: Mapping[str, int] = {}
-    """How many were stored, and how many could not be had: `PDFs stored`, `PDFs failed`."""
+    """Number of stored and of failed files, by name: `PDFs stored`, `PDFs failed`."""
 
 
 class WorkerReporter:
-    """Scrapy extension, on in processes of `harvester worker`. Ends the crawl when the supervisor is gone.
+    """Scrapy extension in processes of `harvester worker`. Ends the crawl when the supervisor has died.
 
     Reads the settings HARVESTER_WORKER (the worker's number), HARVESTER_SUPERVISOR_PID and HARVESTER_DRAIN_SECONDS.
     """
@@ -54,7 +54,7 @@ class WorkerReporter:
         self.crawler = crawler
         self.out = os.dup(sys.stdout.fileno())
         if os.name == "posix":
-            os.set_blocking(self.out, False)  # a supervisor that is suspended must not stop its workers
+            os.set_blocking(self.out, False)  # a suspended supervisor must not block its workers
         self.task = create_looping_call(self.report)
         self.orphaned = False
 
@@ -77,17 +77,17 @@ class WorkerReporter:
         self.report()
 
     def report(self) -> None:
-        """Says how it is going now."""
+        """Writes a report of the current state."""
         line = MARK + msgspec.json.encode(self.look()._asdict()) + b"\n"
         try:
             os.write(self.out, line)
         except BlockingIOError:
             pass
-        except OSError:  # nobody reads any more
+        except OSError:  # the supervisor has died
             self._drain()
 
     def _drain(self) -> None:
-        """As the supervisor would have it do, with a bound on the time that it takes."""
+        """Drains the crawl as the supervisor would, within the same time limit."""
         if not self.orphaned:
             self.orphaned = True
             if os.name == "posix":
@@ -119,7 +119,7 @@ def _files(progress: Progress) -> dict[str, int]:
 
 
 def read(line: bytes) -> Report | None:
-    """The report on that line; None when it is none."""
+    """Returns the report on a line, or None for another line."""
     if not line.startswith(MARK):
         return None
     try:
@@ -129,10 +129,13 @@ def read(line: bytes) -> Report | None:
 
 
 def _die_with(supervisor: int) -> None:
-    """On Linux, has this process sent SIGTERM when its supervisor is killed. Elsewhere the broken pipe tells it."""
+    """On Linux, requests SIGTERM for this process when its supervisor is killed.
+
+    Elsewhere the broken pipe shows it.
+    """
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
-    if os.name == "posix" and os.getppid() != supervisor:  # it died before
+    if os.name == "posix" and os.getppid() != supervisor:  # the supervisor died before the call
         os.kill(os.getpid(), signal.SIGTERM)

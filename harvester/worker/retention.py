@@ -1,11 +1,11 @@
-"""What is kept on disk, and for how long: removes what is too old or too much, and never what a job still needs.
+"""Retention of files on disk: removes old or excess files, but never files that a job still needs.
 
-HARVESTER_RETENTION names the kinds of files with bounds, as `logs=30d,500MB rejects=180d`; what it does not name is
-kept for ever. `sweep` is `harvester gc`; `daily` is the same, done by whoever supervises workers.
+HARVESTER_RETENTION sets limits by kind of file, as `logs=30d,500MB rejects=180d`; other kinds are stored forever.
+`sweep` is `harvester gc`; `daily` does the same in each supervisor of workers.
 
-Needed is what was written since the oldest unfinished job of the spider began (of a standing job: since the oldest
-attempt that is under way) or since a run of it that goes on, what is still being written, and each file that a record
-names. Files are removed one by one: a kill in between leaves fewer of them, and nothing else.
+Needed are: files written since the spider's oldest unfinished job began (for a recurring job: since the oldest active
+attempt began) or since one of its current runs began; files that are still being written; and each file that a record
+names. Files are removed singly, so a kill does no harm.
 """
 
 import logging
@@ -39,22 +39,22 @@ Document = dict[str, Any]
 
 SETTING = "HARVESTER_RETENTION"
 MARK = ".gc"
-"""File in the data folder whose time is that of the last sweep that was not asked for. Its lock is held meanwhile."""
+"""A file in the data folder with the time of the last automatic sweep. Its lock is held during a sweep."""
 DAY_S = 86_400.0
 FRESH_S = 3_600.0
-"""What was written within so long is not removed: somebody may be writing it."""
+"""Age in seconds below which files are never removed: they may still be written."""
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _size = re.compile(r"(\d+)\s*(KB|MB|GB|TB)", re.IGNORECASE).fullmatch
 _is_run = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}").fullmatch
 
 
 class Bound(NamedTuple):
-    """Of a kind of files."""
+    """The limit for a kind of file."""
 
     age_s: float | None = None
-    """None: of any age."""
+    """Maximum age in seconds. None: any age."""
     size_bytes: int | None = None
-    """Of all together, above which the oldest go. None: of any size."""
+    """Maximum bytes of all files together; beyond it the oldest are removed. None: any size."""
 
 
 class FileGroup(NamedTuple):
@@ -63,14 +63,14 @@ class FileGroup(NamedTuple):
     paths: tuple[Path, ...]
     size_bytes: int
     at: float
-    """When the latest of them was written, in Unix time."""
+    """Unix time of the latest write."""
     spider: str = ""
     job: str = ""
 
 
 @dataclass
 class Swept:
-    """What became of a kind of files."""
+    """The result of a sweep for a kind of file."""
 
     kind: str
     files: int = 0
@@ -78,21 +78,23 @@ class Swept:
     removed: int = 0
     removed_bytes: int = 0
     needed: int = 0
-    """Those beyond their bound that somebody needs."""
+    """Number of files beyond their limit that are still needed."""
     faults: list[str] = field(default_factory=list)
-    """Why files could not be removed."""
+    """Errors of files that could not be removed."""
 
 
 @dataclass
 class Needs:
-    """From when on files are needed, in Unix time, and which are, whenever they were written."""
+    """The needed files: Unix times since when all files are needed, by spider and job; and runs and logs needed at any
+    age.
+    """
 
     by_spider: dict[str, float]
     by_job: dict[str, float]
     runs: set[str]
-    """Ids of those that go on."""
+    """Ids of current runs."""
     logs: set[Path]
-    """Of these."""
+    """Log files of current runs."""
 
     def has(self, kept: FileGroup) -> bool:
         since = min(self.by_spider.get(kept.spider, float("inf")), self.by_job.get(kept.job, float("inf")))
@@ -100,7 +102,10 @@ class Needs:
 
 
 def read_bounds(text: str, named: str = SETTING) -> dict[str, Bound]:
-    """Raises UsageError for what is no bound. An empty text bounds nothing. `named`: who says it, for people."""
+    """Reads limits; an empty text has none. Raises UsageError for an invalid limit.
+
+    `named`: the source, for the error message.
+    """
     bounds = {}
     for word in text.split():
         kind, _, said = word.partition("=")
@@ -128,12 +133,12 @@ def sweep(
     dry_run: bool = False,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> list[Swept]:
-    """Removes what is beyond the bounds and not needed; of each kind that they name, what became of it.
+    """Removes files that are beyond their limit and not needed. Returns a result for each kind in `bounds`.
 
-    `dry_run`: nothing is removed, and the answer is the same. Raises ServiceError when MongoDB cannot be had, and then
-    nothing was removed.
+    `dry_run`: removes nothing, but returns the same results. Raises ServiceError when MongoDB is unreachable; nothing
+    is removed then.
     """
-    spider_loader()  # with the spiders it imports the records of the project
+    spider_loader()  # with the spiders it imports the project's records
     database = mongodb.connect_sync(config)
     try:
         with database.client:
@@ -154,9 +159,9 @@ def sweep(
 
 
 def daily(config: Config, goes_on: Callable[[], bool] = lambda: True) -> list[Swept]:
-    """The same with the bounds of the settings, once a day among all processes that share the data folder.
+    """Sweeps with the limits of the settings, once a day among all processes that share the data folder.
 
-    What goes wrong is logged: it must not end who calls it. Empty when nothing was to be done.
+    Errors are only logged, because they must not end the caller. Returns an empty list when no sweep was due.
     """
     mark = config.data_dir / MARK
     try:
@@ -189,7 +194,7 @@ def _needs(database: Database[Document]) -> Needs:
     unfinished = {"state": {"$in": [JobState.OPEN, JobState.PAUSED]}}
     for job in database[JOBS].find(unfinished, {"spider": 1, "created_at": 1, "recheck": 1}):
         since = job["created_at"].timestamp()
-        if job.get("recheck"):  # it never finishes: only what is under way needs anything
+        if job.get("recheck"):  # it never finishes: only active attempts need files
             active = {"job": job["_id"], "state": ItemState.ACTIVE}
             first = database[ITEMS].find_one(active, {"fed_at": 1}, sort=[("fed_at", 1)])
             since = first["fed_at"].timestamp() if first and first.get("fed_at") else float("inf")
@@ -207,7 +212,10 @@ def _needs(database: Database[Document]) -> Needs:
 
 
 def _unnamed(database: Database[Document], beyond: Iterable[FileGroup], result: Swept) -> list[FileGroup]:
-    """Those of which no record names a file. In records their folder may be written otherwise than it is now."""
+    """Returns the groups without a file that a record names.
+
+    Compares only the end of a path: the folder may be spelled differently.
+    """
     of_path = {_below_all(path): kept for kept in beyond for path in kept.paths}
     if not of_path:
         return []
@@ -223,7 +231,7 @@ def _unnamed(database: Database[Document], beyond: Iterable[FileGroup], result: 
 
 
 def _below_all(path: str | Path) -> tuple[str, ...]:
-    """Job, row and name of a file of a flow."""
+    """Returns the last parts of the path of a flow's file: job, row and name."""
     return PurePath(path).parts[-3:]
 
 
@@ -231,7 +239,7 @@ def _below_all(path: str | Path) -> tuple[str, ...]:
 
 
 def _segments(config: Config, folder: str) -> Iterator[FileGroup]:
-    """Finished ones: an unfinished one has another ending."""
+    """Yields finished segments; unfinished ones have another suffix."""
     root = config.data_dir / folder
     for path in root.glob(f"*/*/*/*{SUFFIX}"):
         yield from _kept([path], spider=path.relative_to(root).parts[0])
@@ -251,7 +259,7 @@ def _reports(config: Config) -> Iterator[FileGroup]:
 
 
 def _folders(root: Path, pattern: str) -> Iterator[FileGroup]:
-    """Each folder with all that is in it. Its first part below the root is the id of a job."""
+    """Yields each folder with all its files. The first part of its path below the root is the id of a job."""
     for folder in root.glob(pattern):
         if folder.is_dir() and not folder.is_symlink():
             yield from _kept(folder.rglob("*"), job=folder.relative_to(root).parts[0])
@@ -268,7 +276,7 @@ def _feeds(config: Config) -> Iterator[FileGroup]:
 
 
 def _flows(config: Config) -> Iterator[FileGroup]:
-    if "://" not in config.images_store:  # a bucket has rules of its own for what is old
+    if "://" not in config.images_store:  # a bucket has its own retention rules
         yield from _folders(_root(config, "flows"), "*/*")
 
 
@@ -286,14 +294,14 @@ _KNOWN = f"There are {', '.join(KINDS)}."
 
 
 def _root(config: Config, kind: str) -> Path:
-    """The folder that stays, whatever becomes of those in it."""
+    """Returns the folder of a kind, which is never removed itself."""
     if kind == "flows":
         return Path(config.images_store or config.data_dir) / "flows"
     return config.data_dir / {"bad_lines": "jobs"}.get(kind, kind)
 
 
 def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator[FileGroup]:
-    """Nothing, when it has gone meanwhile or holds no file."""
+    """Yields the group of these files; yields nothing if no file exists."""
     files, size_bytes, at = [], 0, 0.0
     for path in paths:
         try:
@@ -308,7 +316,7 @@ def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator
 
 
 def _beyond(kind: str, bound: Bound, found: Iterable[FileGroup], needs: Needs) -> tuple[list[FileGroup], Swept]:
-    """Those to be removed, the oldest first."""
+    """Returns the groups to remove, the oldest first, with the counts of the kind."""
     everything = sorted(found, key=lambda kept: kept.at)
     result = Swept(kind, sum(len(kept.paths) for kept in everything), sum(kept.size_bytes for kept in everything))
     now = time.time()
@@ -332,7 +340,7 @@ def _remove(kept: FileGroup, result: Swept, root: Path, *, dry_run: bool) -> Non
             size_bytes = path.lstat().st_size
             if not dry_run:
                 path.unlink()
-        except FileNotFoundError:  # another was quicker
+        except FileNotFoundError:  # another process removed it
             continue
         except OSError as error:
             result.faults.append(f"{path}: {error.strerror or error}")
@@ -344,7 +352,7 @@ def _remove(kept: FileGroup, result: Swept, root: Path, *, dry_run: bool) -> Non
 
 
 def _remove_empty_folders(folders: Iterable[Path], root: Path) -> None:
-    """And those above that become empty, below the root."""
+    """Removes empty folders, and parents that become empty, below the root."""
     waiting = sorted(folders, key=lambda folder: len(folder.parts), reverse=True)
     while waiting:
         folder = waiting.pop(0)
@@ -352,12 +360,12 @@ def _remove_empty_folders(folders: Iterable[Path], root: Path) -> None:
             continue
         try:
             folder.rmdir()
-        except OSError:  # something is in it, or comes into it just now
+        except OSError:  # not empty, or just filled
             continue
         waiting.append(folder.parent)
 
 
 def total(swept: Sequence[Swept]) -> Swept:
-    """Of all kinds together."""
+    """Returns the sum over all kinds."""
     names = ("files", "size_bytes", "removed", "removed_bytes", "needed")
     return Swept("all", *(sum(getattr(each, name) for each in swept) for name in names))

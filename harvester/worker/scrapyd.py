@@ -1,7 +1,7 @@
-"""Deploys the project to a Scrapyd, and takes back what does not run there.
+"""Deploys the project to a Scrapyd server, and removes a version that cannot run there.
 
-Through Scrapyd's HTTP API, with aiohttp: scrapyd-deploy exits with 0 when Scrapyd says that a deploy failed, and
-scrapyd-client's classes cannot upload. Scrapyd keeps an egg that it cannot run, and would use it for the next job.
+Uses Scrapyd's HTTP API with aiohttp: scrapyd-deploy exits with 0 after a failed deploy, and scrapyd-client's classes
+cannot upload. Scrapyd stores even an egg that it cannot run, and would use it for the next job.
 """
 
 import asyncio
@@ -26,34 +26,34 @@ from harvester.publish.faults import describe_fault
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 120
-"""Scrapyd imports all spiders before it answers a deploy."""
+"""Seconds to wait for a response: Scrapyd imports all spiders before it answers a deploy."""
 LONGEST_ANSWER = 1500
-"""Characters of what Scrapyd says that are shown: the end, where a traceback says what went wrong."""
+"""Maximum number of characters of Scrapyd's message to show: the end, where a traceback has its error."""
 
 _name = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What Scrapyd has now."""
+    """The result of a deploy."""
 
     project: str
     version: str
     spiders: list[str]
     default: str
-    """The version of jobs that name none: Scrapyd takes the highest."""
+    """The version for jobs that name none: Scrapyd uses the highest."""
 
 
 def new_version() -> str:
-    """The time, in an order that Scrapyd understands: the newest is the highest."""
+    """Returns the time as a version: in Scrapyd's order the newest version is the highest."""
     return f"{datetime.now(UTC):%Y%m%d%H%M%S}"
 
 
 async def deploy(config: Config, url: str, project: str, version: str, egg: bytes) -> Deployed:
-    """Deploys the egg and looks whether its spiders can be listed; if not, it is removed again.
+    """Deploys the egg and checks that its spiders can be listed; otherwise removes the version again.
 
-    Raises UsageError for names and versions that cannot be used, ServiceError when Scrapyd cannot be reached or
-    refuses the login, DeployError with Scrapyd's words when it cannot run the egg.
+    Raises UsageError for invalid names and versions, ServiceError when Scrapyd is unreachable or refuses the login,
+    DeployError with Scrapyd's message when it cannot run the egg.
     """
     for what, name in (("project", project), ("version", version)):
         if not _name.fullmatch(name):
@@ -76,7 +76,7 @@ async def deploy(config: Config, url: str, project: str, version: str, egg: byte
 
 
 async def _take_back(scrapyd: "Scrapyd", project: str, version: str) -> str:
-    """Removes the version; says what became of it."""
+    """Removes the version, and describes the result."""
     refusal: Exception
     try:
         await scrapyd.post("delversion", {"project": project, "version": version})
@@ -91,7 +91,7 @@ async def _take_back(scrapyd: "Scrapyd", project: str, version: str) -> str:
 
 
 class _ErrorAnswer(Exception):
-    """Scrapyd answered with the status `error`. Its text is Scrapyd's message."""
+    """Raised when Scrapyd answers with the status `error`. Its text is Scrapyd's message."""
 
 
 class Scrapyd:
@@ -103,7 +103,7 @@ class Scrapyd:
 
     @classmethod
     def of(cls, config: Config, url: str) -> Self:
-        """The Scrapyd at this address, with the configured login. Raises UsageError."""
+        """Returns a client for this address with the configured login. Raises UsageError."""
         try:
             address = URL(url)
         except ValueError:
@@ -127,25 +127,25 @@ class Scrapyd:
         await self._session.close()
 
     async def versions(self, project: str) -> list[str]:
-        """Of the project, as Scrapyd sorts them; none when it does not know the project."""
+        """Returns the project's versions in Scrapyd's order; empty for an unknown project."""
         return await self.get("listversions", {"project": project}, "versions")
 
     async def spiders(self, project: str, version: str) -> list[str]:
-        """Of the version, at least one. Raises _ErrorAnswer."""
+        """Returns the spiders in the version, at least one. Raises _ErrorAnswer."""
         spiders = await self.get("listspiders", {"project": project, "_version": version}, "spiders")
         if not spiders:
             raise _ErrorAnswer("there is no spider in it")
         return sorted(spiders)
 
     async def get(self, call: str, parameters: Mapping[str, str], name: str) -> list[str]:
-        """The list of that name in the answer. Raises ServiceError, or _ErrorAnswer."""
+        """Returns the list with this name in the response. Raises ServiceError or _ErrorAnswer."""
         found = (await self._ask("GET", call, params=parameters)).get(name)
         if not isinstance(found, list):
             raise self._is_none(call, f"without {name}")
         return list(map(str, found))
 
     async def post(self, call: str, fields: Mapping[str, str], egg: bytes | None = None) -> dict[str, Any]:
-        """The same, with an upload."""
+        """Posts a form, optionally with an egg, and returns the response. Raises ServiceError or _ErrorAnswer."""
         form = aiohttp.FormData(dict(fields))
         if egg is not None:
             form.add_field("egg", BytesIO(egg), filename="project.egg", content_type="application/octet-stream")

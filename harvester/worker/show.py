@@ -1,4 +1,4 @@
-"""How the workers are doing, for people: a live table on a terminal, log lines elsewhere, and a summary at the end."""
+"""Shows the state of the workers: a live table on a terminal, log lines elsewhere, and a summary at the end."""
 
 import logging
 import os
@@ -22,31 +22,31 @@ from harvester.worker.process import Totals, WorkerProcess
 logger = logging.getLogger("harvester.worker")
 
 LINES_SECONDS, FIRST_LINES_SECONDS = 60.0, 10.0
-"""Between two rounds of lines in the log, and before the first."""
+"""Seconds between two rounds of log lines, and before the first round."""
 LOG_FORMAT = "%(asctime)s [%(name)s] %(levelname)s: %(message)s"
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
-"""Both as Scrapy's, since the lines of the workers stand between these."""
+"""Formats like Scrapy's, because the log mixes both kinds of lines."""
 _COLUMNS = ("worker", "pid", "state", "age", "memory", "pages/s", "records", "errors", "in flight", "restarts")
 _FIRST_TO_GO = ("pid", "restarts", "in flight", "age", "memory")
-"""Columns that a narrow terminal does not show."""
+"""Columns that a narrow terminal hides, the first one first."""
 _MOST_LINES = 6
-"""Of items of jobs, and of hosts that are waited for."""
+"""Maximum number of lines about job items, and about waiting hosts."""
 
 Items = Mapping[str, Mapping[str, int]]
-"""Kind -> state -> how many."""
+"""Kind -> state -> number of items."""
 
 
 class Shown:
-    """What has been seen of the workers, to be told at the end."""
+    """The observations of all workers, for the summary."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._items: dict[str, Items] = {}
-        """By spider: a worker that is given to another spider reports those of that one."""
+        """Items by spider: a worker that changes its spider reports only the new spider's items."""
         self._workers: Sequence[WorkerProcess] = ()
 
     def note(self, workers: Sequence[WorkerProcess]) -> None:
-        """To be called once a look."""
+        """Records the workers' reports. Call it once per round."""
         self._workers = workers
         for spider in {worker.spider for worker in workers}:
             reports = [worker.report for worker in workers if worker.spider == spider and worker.report]
@@ -55,7 +55,7 @@ class Shown:
 
     @property
     def progress(self) -> list[str]:
-        """How far the jobs are, a line for each spider and kind of item, and what came of files."""
+        """Returns the progress of the jobs, a line for each spider and kind of item, and the numbers of files."""
         lines = []
         for spider, items in sorted(self._items.items()):
             of_spider = f" of {spider}" if spider and len(self._items) > 1 else ""
@@ -63,7 +63,7 @@ class Shown:
         return lines + _files(_sum(self._workers).files)
 
     def summary(self) -> str:
-        """What came of them all, when they have ended."""
+        """Returns the results of all workers, after the end."""
         totals = _sum(self._workers)
         errors = sum(totals.errors.values())
         kinds = ", ".join(f"{count:,} {spaced(name)}" for name, count in totals.errors.most_common(_MOST_LINES))
@@ -79,10 +79,10 @@ class Shown:
 
 
 class WorkerLines(Shown):
-    """A line for each worker in the log, now and then."""
+    """Logs a line for each worker from time to time."""
 
     show_line = None
-    """Workers write to standard error themselves."""
+    """None, because the workers write to standard error themselves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class WorkerLines(Shown):
 
 
 class LiveTable(Shown):
-    """A row for each worker at the foot of the terminal; log lines, the workers' too, run above it."""
+    """Shows a row for each worker at the bottom of the terminal; log lines, also from workers, appear above it."""
 
     def __init__(self, live: Live) -> None:
         super().__init__()
@@ -113,14 +113,14 @@ class LiveTable(Shown):
             self._live.update(WorkerView(workers, self.progress, time.time()), refresh=True)
 
     def show_line(self, text: str) -> None:
-        """Above the table."""
+        """Prints a line above the table."""
         with suppress(OSError):
             self._live.console.out(text, highlight=False)
 
 
 @contextmanager
 def display(stream: TextIO = sys.stderr) -> Iterator[WorkerLines | LiveTable]:
-    """Sets up logging, and what suits the stream."""
+    """Sets up logging, and yields the display that suits the stream."""
     if logs.is_json() or not wants_panel(stream, os.environ):
         logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, datefmt=DATE_FORMAT, stream=stream)
         yield WorkerLines()
@@ -147,7 +147,7 @@ class _Above(logging.Handler):
 
 
 def line(worker: WorkerProcess, pages_per_second: float) -> str:
-    """One worker in words."""
+    """Returns the state of a worker in words."""
     records = counted(worker.totals.records, "record")
     if not worker.alive:
         return f"{worker}: {worker.state}, {records}"
@@ -160,7 +160,7 @@ def line(worker: WorkerProcess, pages_per_second: float) -> str:
 
 
 class WorkerView:
-    """A row for each worker and one for all, with what a terminal has room for; below it jobs, and what is waited for.
+    """Rows for each worker and for all together, as the terminal has space; below them jobs and waiting hosts.
 
     The cursor stands on an empty line below: a terminal writes `^C` there.
     """
@@ -234,7 +234,7 @@ def _sum(workers: Sequence[WorkerProcess]) -> Totals:
 
 
 def _waits(workers: Sequence[WorkerProcess], now: float) -> list[str]:
-    """What the workers wait for, each host once."""
+    """Returns lines about waiting hosts, each host once."""
     until: dict[str, float] = {}
     for worker in workers:
         if worker.alive and worker.report:
@@ -252,7 +252,7 @@ def _progress(kind: str, by_state: Mapping[str, int]) -> str:
 
 
 def _files(counts: Mapping[str, int]) -> list[str]:
-    """A line for each kind of file: `PDFs: 1,940 stored, 60 failed`."""
+    """Returns a line for each kind of file: `PDFs: 1,940 stored, 60 failed`."""
     lines: dict[str, list[str]] = {}
     for name, count in counts.items():
         kind, _, what = name.rpartition(" ")

@@ -1,4 +1,4 @@
-"""Keeps N workers running: starts again what dies, drains what grows too large, ends when there is no more work."""
+"""Keeps N workers running: restarts dead workers, drains workers that use too much memory, ends when no work is left."""
 
 import asyncio
 import contextlib
@@ -20,47 +20,47 @@ from harvester.worker.retention import daily
 logger = logging.getLogger("harvester.worker")
 
 TIDY_AFTER_SECONDS = 60.0
-"""Until it is looked for the first time whether old files are to be removed: most commands have ended by then."""
+"""Seconds until the first check for old files: most commands have ended by then."""
 TIDY_SECONDS = 3_600.0
-"""Between two looks whether a day has passed since."""
+"""Seconds between two checks if a day has passed."""
 LOOK_SECONDS = 1.0
-"""Between two looks at the workers."""
+"""Seconds between two checks of the workers."""
 FIRST_BACKOFF_SECONDS = 1.0
 MOST_BACKOFF_SECONDS = 30.0
 SETTLED_SECONDS = 60.0
-"""A worker that has lived so long, or has fetched a page, did not die at once."""
+"""Age in seconds after which a death is not an immediate one; a worker with a page did not die immediately either."""
 SPARE_DEATHS = 3
-"""Deaths at once that are borne beyond `max_deliveries`: a request that kills workers is given up before."""
+"""Immediate deaths to tolerate beyond `max_deliveries`: a request that kills workers is given up before that."""
 
 Look = Callable[[Sequence[WorkerProcess]], None]
 
 
 class Plan(NamedTuple):
-    """What is to be run."""
+    """The command to run, with its limits."""
 
     command: Sequence[str]
-    """Words after `scrapy`."""
+    """Arguments of `scrapy`."""
     processes: int
     max_memory_bytes: int | None
-    """Of one worker with its children."""
+    """Maximum bytes of memory of a worker with its children."""
     drain_seconds: float
 
 
 def check_services(config: Config) -> None:
-    """Says once what each worker would say. Raises ServiceError and UsageError."""
+    """Checks the services once for all workers. Raises ServiceError and UsageError."""
     hold_services(config)
     mongodb.check(config)
     redis.check(config)
 
 
 def hold_services(config: Config) -> None:
-    """Private servers stay as long as this process does, though all workers may be between two lives."""
+    """Keeps private servers running as long as this process, even while all workers wait for a restart."""
     servers.mongodb_uri(config)
     servers.redis_url(config)
 
 
 class WorkerSupervisor:
-    """Each worker has a task here, in which it lives, dies, waits, and lives again, with one command for all."""
+    """A supervisor with one command for all workers. Each worker has a task that starts and restarts it."""
 
     def __init__(self, config: Config, plan: Plan, show_line: Callable[[str], None] | None = None) -> None:
         self.config = config
@@ -70,17 +70,17 @@ class WorkerSupervisor:
             for number in range(1, plan.processes + 1)
         ]
         self._codes: list[int] = []
-        """How workers ended that are not started again."""
+        """Exit codes of workers that are not restarted."""
         self._stopping = asyncio.Event()
 
     async def run(self, look: Look) -> int:
-        """The exit code, when all workers have ended. `look` is called about once a second."""
+        """Returns the exit code when all workers have ended. Calls `look` about once a second."""
         with _on_signals(self._asked_to_stop):
             beside = [asyncio.create_task(self._watch(look)), asyncio.create_task(self._tidy())]
             try:
                 await self._work()
             finally:
-                self._stopping.set()  # what is being tidied up comes to its end too
+                self._stopping.set()  # ends a running sweep too
                 for task in beside:
                     task.cancel()
                 for worker in self.workers:
@@ -89,7 +89,7 @@ class WorkerSupervisor:
         return worst(self._codes)
 
     async def _work(self) -> None:
-        """Returns when there is nothing more to do, and no process is left."""
+        """Runs until no work and no process is left."""
         await asyncio.gather(*map(self._keep, self.workers))
 
     async def _keep(self, worker: WorkerProcess) -> None:
@@ -123,7 +123,7 @@ class WorkerSupervisor:
         await self._hold_services()
 
     async def _hold_services(self) -> None:
-        """What is amiss with them a worker will say itself."""
+        """Starts private servers again if needed. Other faults are left to the workers, which report them."""
         try:
             await asyncio.to_thread(hold_services, self.config)
         except StateGone as error:
@@ -135,7 +135,7 @@ class WorkerSupervisor:
             pass
 
     async def _pause(self, seconds: float) -> None:
-        """Ends early when all workers are to end."""
+        """Waits, but not longer than until a stop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -149,15 +149,15 @@ class WorkerSupervisor:
         self._codes.append(code)
 
     def _give_up(self, worker: WorkerProcess, code: int, deaths: int) -> None:
-        """The same would become of the others."""
+        """Ends this worker and others that would end in the same way."""
         worker.state = "ended"
-        self._codes.append(USAGE if worker.draining else code)  # the bound on its memory cannot be met
+        self._codes.append(USAGE if worker.draining else code)  # its memory limit cannot be met
         again = f" {deaths} times in a row before it had fetched anything" if deaths > 1 else ""
         follows = self._end_alike(worker, code)
         logger.error("%s%s. %s; what they said stands above", _ended_how(worker, code), again, follows)
 
     def _end_alike(self, worker: WorkerProcess, code: int) -> str:
-        """Ends those that would end as this one did. Which they are, for the log."""
+        """Ends the workers that would end in the same way, and returns a text about them for the log."""
         self._stop()
         return "All workers are stopped"
 
@@ -170,14 +170,14 @@ class WorkerSupervisor:
             look(self.workers)
 
     async def _tidy(self) -> None:
-        """Removes old files once a day, if no other supervisor does."""
+        """Removes old files once a day, unless another supervisor does."""
         await asyncio.sleep(TIDY_AFTER_SECONDS)
         while True:
             await asyncio.to_thread(daily, self.config, lambda: not self._stopping.is_set())
             await asyncio.sleep(TIDY_SECONDS)
 
     def _weigh(self) -> None:
-        """Drains those that are too large. They are started again."""
+        """Drains workers that use too much memory. They are restarted."""
         memory = memory_of([worker.pid for worker in self.workers if worker.alive])
         for worker in self.workers:
             worker.rss = memory.get(worker.pid, 0) if worker.alive else 0
@@ -193,7 +193,7 @@ class WorkerSupervisor:
                 worker.drain()
 
     def _asked_to_stop(self, name: str) -> None:
-        """The first signal drains, a second one has all end at once."""
+        """Drains at the first signal; ends all workers at once at the second."""
         if self._stopping.is_set():
             logger.warning("%s again: the workers end at once; their requests go to others", name)
             for worker in self.workers:
@@ -221,14 +221,14 @@ def _ended_how(worker: WorkerProcess, code: int) -> str:
 
 @contextlib.contextmanager
 def _on_signals(act: Callable[[str], None]) -> Iterator[None]:
-    """Calls `act` with the signal's name, on the event loop, for each signal that asks this process to end."""
+    """Calls `act` with the signal's name, on the event loop, for each stop signal to this process."""
     loop = asyncio.get_running_loop()
 
     def handle(number: int, frame: FrameType | None) -> None:
         note(number)
         loop.call_soon_threadsafe(act, signal.Signals(number).name)
 
-    names = ("SIGINT", "SIGTERM", "SIGHUP")  # the last: the terminal was closed; there is none on Windows
+    names = ("SIGINT", "SIGTERM", "SIGHUP")  # SIGHUP: the terminal was closed; missing on Windows
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
