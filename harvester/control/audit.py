@@ -17,7 +17,7 @@ AUDIT = "audit"
 KEPT_S = 400 * 86_400
 """Seconds to keep a line: more than a year."""
 MOST = 500
-"""Maximum number of characters of each text in a line."""
+"""Maximum number of characters of a text in a line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Authentication and authorization: a bearer token, or the cookie of a page that stands for a token.
 
-The gate checks a request before any of its body is read. Each route declares the scope that it needs by `may`.
+The gate checks a request before its body is read. Each route declares the scope that it needs by `may`.
 """
 
 import base64
@@ -96,8 +96,9 @@ def scope_of(request: Request) -> Scope | None:
 
 
 def may(scope: Scope) -> Callable[..., Awaitable[Caller]]:
-    """Returns the dependency of a route: `Depends(may(Scope.OPERATE))`. Each action (all but GET) adds a line to the
-    audit.
+    """Returns the dependency of a route: `Depends(may(Scope.OPERATE))`.
+
+    Each action (all but GET) adds a line to the audit.
     """
 
     async def check(
@@ -218,7 +219,10 @@ class Gate:
         return caller
 
     def _check_origin(self, connection: HTTPConnection, *, needed: bool = False) -> None:
-        """Raises ApiProblem for a request that a page of another origin (including another port) made a browser send."""
+        """Raises ApiProblem for a request that a page of another origin made a browser send.
+
+        Another port is another origin.
+        """
         headers = connection.headers
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if (needed and site is None and origin is None) or site not in (None, "same-origin", "none"):
@@ -247,8 +251,9 @@ class Gate:
 
 
 def _given(headers: Headers) -> str:
-    """Returns the bearer token; empty without an Authorization header; "none", never a token, for a malformed or
-    repeated one.
+    """Returns the bearer token, or an empty text without an Authorization header.
+
+    A malformed or repeated header gives "none", which is never a token.
     """
     values = headers.getlist("authorization")
     if not values:

@@ -65,9 +65,9 @@ class ActionBatch:
     matched: int
     """Number of items that matched when the batch was requested."""
     done: int
-    """Number of these items done so far. When the batch has ended, the rest had changed by themselves meanwhile."""
+    """Number of items done so far. When the batch has ended, the rest had changed by themselves meanwhile."""
     by: str
-    """Name of the token that requested it. Empty: a controller did, in place of one that died."""
+    """Name of the token that requested the batch. Empty: a controller did, in place of a dead one."""
     asked_at: datetime
     filter: ItemFilter
     """The filter that selects the items."""
@@ -137,7 +137,7 @@ class Batches:
         raise UnknownJob(f"There is no batch {batch!r}.")
 
     async def of(self, job: str, most: int) -> list[ActionBatch]:
-        """Those of a job, the latest first."""
+        """Returns the batches of a job, the latest first."""
         rows = await self._batches.find({"job": job}, sort=[("asked_at", DESCENDING)], limit=most).to_list()
         return [_read(row) for row in rows]
 

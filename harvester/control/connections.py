@@ -12,9 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from harvester.control import limits
 
 HEAD_S = 60.0
-"""Seconds within which the complete head of a request must arrive, since the connection began or since the last
-response.
-"""
+"""Seconds within which a request's complete head must arrive, from the connection's start or the last response."""
 
 
 class TimedConnection(H11Protocol):

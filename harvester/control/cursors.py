@@ -27,8 +27,9 @@ def cursor_of(place: object, *filters: object) -> str:
 
 
 def place_of(cursor: str, kind: type, *filters: object) -> object:
-    """Returns the place that was passed to `cursor_of`. Raises ApiProblem for a cursor of another list or for other
-    text.
+    """Returns the place that was passed to `cursor_of`.
+
+    Raises ApiProblem for a cursor of another list or for other text.
     """
     try:
         packed = base64.urlsafe_b64decode(f"{cursor}==".encode("ascii"))

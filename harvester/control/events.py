@@ -1,7 +1,8 @@
-"""Changes of jobs as a stream of events. One query a second serves all listeners; without a listener there is none.
+"""Changes of jobs as a stream of events.
 
-An event holds the state of a job, not the action that changed it. A listener that missed events (because the controller
-restarted, or because they are no longer remembered) receives the current state of all jobs and so has lost nothing.
+One query a second serves all listeners; without a listener the queries stop. An event holds the state of a job, not the
+action that changed it. A listener that missed events (because the controller restarted, or because they are no longer
+remembered) receives the current state of all jobs and so has lost nothing.
 """
 
 import asyncio
@@ -77,10 +78,9 @@ class JobEvents:
         return self._listeners
 
     async def listen(self, job: str = "", after: str = "") -> AsyncIterator[StreamEvent]:
-        """Yields the current state of all jobs that have not ended (or of one job in any state), and then each change,
-        forever.
+        """Yields the current state of all unfinished jobs, and then each change, forever.
 
-        `after`: id of the last event that the listener saw.
+        `job`: only this job, in any state. `after`: id of the last event that the listener saw.
         """
         self._listeners += 1
         if self._task is None or self._task.done():
@@ -112,7 +112,7 @@ class JobEvents:
         await stop(task)
 
     async def _now(self, job: str) -> list[JobChange]:
-        """Returns the current state of all watched jobs, or of one job, even if it has ended."""
+        """Returns the current state of all watched jobs, or of a single job, even if it has ended."""
         if not job or job in self._known:
             return [*self._known.values()]
         known = await self._jobs.ledger.job(job)

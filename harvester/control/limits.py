@@ -76,8 +76,9 @@ def _split(address: str) -> SplitResult | None:
 
 
 class Hosts:
-    """Host names that requests may use. Other names are refused, so a foreign page cannot reach the controller by its
-    own name.
+    """Host names that requests may use.
+
+    Other names are refused, so a foreign page cannot reach the controller by its own name.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -115,8 +116,9 @@ def most_bytes(method: str, path: str) -> int:
 
 
 def bounded(receive: Receive, most: int) -> Receive:
-    """Wraps `receive` with limits on size and speed of the body. Raises HTTPException (413 or 408) when one is
-    exceeded.
+    """Wraps `receive` with limits on size and speed of the body.
+
+    Raises HTTPException (413 or 408) when a limit is exceeded.
     """
     waited, taken, whole = 0.0, 0, False
 

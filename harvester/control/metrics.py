@@ -50,12 +50,14 @@ MOST_JOBS = 100
 MOST_OUTCOMES = 30
 """Maximum number of outcomes of a job with their own series; the rest is `other`."""
 MOST_SITES = 200
-"""Maximum number of sites with an open breaker that have their own series, by spider. harvester_sites_left_alone counts
-all.
+"""Maximum number of sites with an open breaker that have their own series, by spider.
+
+harvester_sites_left_alone counts all.
 """
 MOST_COUNTED = 10_000
-"""Maximum number of due items of a job to count each time. Beyond it the job's own counts are used; they may be a
-minute old.
+"""Maximum number of due items of a job to count each time.
+
+Beyond it the job's own counts are used; they may be a minute old.
 """
 ITEMS_A_WORKER = 1_000
 """Number of due items and requests that justify one more worker process."""
@@ -82,7 +84,7 @@ class ObservedFrontier(NamedTuple):
 
 @dataclass(frozen=True)
 class Observed:
-    """The observations of one moment. Fields of a server that did not answer are empty."""
+    """The observations at a moment. Fields of a server without a response are empty."""
 
     up: dict[str, bool]
     """Server name -> True if it answered."""
@@ -110,8 +112,9 @@ class Observed:
         return due + (counts.ready + counts.leased if counts else 0)
 
     def wanted_workers(self, spider: str) -> int:
-        """Returns the number of workers for this queue. It ignores the limits of sites: docs/capacity.md says how many
-        are useful.
+        """Returns the number of workers for this queue.
+
+        It ignores the limits of sites: docs/capacity.md says how many are useful.
         """
         return math.ceil(self.queue_depth(spider) / ITEMS_A_WORKER)
 
@@ -126,7 +129,7 @@ async def exposition(config: Config, database: AsyncDatabase[Document], accept: 
 
 
 class _Once(Collector):
-    """A collector of one observation."""
+    """Collects the metrics of a single observation."""
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed

@@ -51,7 +51,7 @@ class ApiToken:
 
     id: str
     name: str
-    """The name of its owner, for people."""
+    """The name of the token's owner, for people."""
     scope: Scope
     created_at: datetime
     expires_at: datetime | None = None

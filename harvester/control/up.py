@@ -60,16 +60,15 @@ class UpOptions:
 
 
 async def up(config: Config, wanted: UpOptions, say: Say) -> int:
-    """Runs until a signal and returns the exit code. Raises UsageError for a folder or port in use, StorageError,
-    ServiceError.
+    """Runs until a signal and returns the exit code.
+
+    Raises UsageError for a folder or port in use, StorageError, ServiceError.
     """
     with _only_one(config) as address, _listening(wanted) as listening:
         await asyncio.to_thread(check_services, config)
         url = _url(wanted.host, listening.getsockname()[1])
         app = create_app(config, hosts=[wanted.host])
-        from harvester.control.pages.mount import (
-            mount,
-        )  # imported late: it takes a second, and wrong arguments should fail before
+        from harvester.control.pages.mount import mount  # takes a second, so wrong arguments fail before
 
         links = mount(app)
         server = _Server(
@@ -103,8 +102,9 @@ async def up(config: Config, wanted: UpOptions, say: Say) -> int:
 async def _until_told(
     config: Config, wanted: UpOptions, serving: asyncio.Task[None], say: Say, greet: Callable[[], None]
 ) -> int:
-    """Runs workers and page until a signal, and returns the workers' exit code. Signal handlers are installed before
-    `greet`.
+    """Runs workers and page until a signal, and returns the workers' exit code.
+
+    Signal handlers are installed before `greet`.
     """
     workers, told = WorkerSession(config, wanted.workers, say), asyncio.Event()
 
@@ -146,8 +146,9 @@ class WorkerSession:
         self.log = config.state_dir / LOG
 
     async def keep(self) -> int:
-        """Starts the workers and restarts them when they end by themselves, until they are drained. Returns the last
-        exit code.
+        """Starts the workers and restarts them when they end by themselves, until they are drained.
+
+        Returns the last exit code.
         """
         code, times = 0, 0
         while self._processes and not self._draining.is_set():
@@ -229,8 +230,9 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _only_one(config: Config) -> Iterator[Path]:
-    """Allows one process per folder. Yields the path of the file for its address. Raises UsageError when another
-    process runs.
+    """Allows one process per folder. Yields the path of the file for its address.
+
+    Raises UsageError when another process runs.
     """
     folder = config.state_dir
     address = folder / ADDRESS

@@ -22,8 +22,9 @@ from harvester.jobs.inputs import SAMPLE_BYTES
 from harvester.stores.private_files import make_closed
 
 MAX_RATIO, FREE_BYTES = 100, 1 << 20
-"""Limits of decompression: a body may unpack to MAX_RATIO times its size, or to FREE_BYTES if that is more. Even
-repetitive lists of items unpack to 30 times their size; malicious bodies reach a thousand times.
+"""Limits of decompression: a body may unpack to MAX_RATIO times its size plus FREE_BYTES.
+
+Even repetitive lists of items unpack to 30 times their size; malicious bodies reach a thousand times.
 """
 PIECE_BYTES = 1 << 20
 """Bytes to decompress at a time."""
@@ -54,8 +55,9 @@ class Uploads:
 
     @asynccontextmanager
     async def take(self, request: Request) -> AsyncIterator[Upload]:
-        """Yields the body of a request. Raises ApiProblem if it is too large or no valid gzip, or if too many uploads
-        are running.
+        """Yields the body of a request.
+
+        Raises ApiProblem if it is too large or no valid gzip, or if too many uploads are running.
         """
         encoding = request.headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -89,8 +91,9 @@ class Uploads:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """Returns the result of the work. If the client disconnects, cancels the work and raises ApiProblem. The body must
-    be read.
+    """Returns the result of the work. If the client disconnects, cancels the work and raises ApiProblem.
+
+    The body must be read before.
     """
     working = asyncio.create_task(work)
     leaving = asyncio.create_task(_left(request))

@@ -47,12 +47,13 @@ AT_ONCE = 8
 TAKEN_S = 60.0
 """Seconds that a delivery stays claimed: longer than a receiver may take to answer."""
 IDLE_S = 0.5
-"""Seconds between two polls when there was no work."""
+"""Seconds between two polls when nothing was due."""
 AWAY_S = 5.0
 """Seconds to wait after MongoDB was unreachable."""
 GIVE_UP = timedelta(hours=75)
-"""Time that a receiver may fail before sending stops until a person resumes it. An event is given up after the same
-time.
+"""Time that a receiver may fail before sending stops until a person resumes it.
+
+An event is given up after the same time.
 """
 BATCH = 100
 """Maximum number of jobs per round of deliveries."""
@@ -177,10 +178,10 @@ class JobWebhookSender:
         return await poster.post(webhook["url"], secrets_of(webhook["_id"], keys_of(self._config)), event)
 
     async def _failed(self, webhook: Document, row: Document, failure: SendFailure) -> None:
-        """Schedules a retry of a delivery, for up to three days. A faulty receiver delays its other deliveries too; a
-        faulty event does not.
+        """Schedules a retry of a delivery, for up to three days.
 
-        A faulty receiver recovers for all its events at once, so it is retried every few minutes at least.
+        A faulty receiver delays its other deliveries too; a faulty event does not. A faulty receiver recovers for all
+        its events at once, so it is retried every few minutes at least.
         """
         now, said = datetime.now(UTC), mask(failure.said)
         tries, failing_since = row["tries"], webhook.get("failing_since") or now

@@ -98,7 +98,7 @@ class Webhooks:
         """Adds a webhook for a job, for a spider's jobs, or for all jobs. An existing webhook stays unchanged.
 
         A webhook for a single job also receives the state that the job already has. Raises UsageError for a refused URL
-        or a job of another spider; UnknownJob; StorageError when there is no key and it cannot be written.
+        or a job of another spider; UnknownJob; StorageError when the key is missing and cannot be written.
         """
         if len(url) > self._config.max_url_bytes:
             raise UsageError(f"The webhook: its address is longer than {self._config.max_url_bytes:,} characters.")
@@ -172,8 +172,9 @@ class Webhooks:
         return mask(failure.said) if failure else ""
 
     async def insert(self, row: Document, event: JobEvent) -> None:
-        """Adds an event to a webhook's deliveries, unless it is there already. A suspended webhook receives it after a
-        resume.
+        """Adds an event to a webhook's deliveries, unless it is there already.
+
+        A webhook that was set aside receives it after a resume.
         """
         delivery = {
             "_id": f"{row['_id']} {event.id}",

@@ -37,11 +37,11 @@ class Person:
     followers: int
     """Number of followers within the harvest."""
     picture: str
-    """Path of its avatar below the images location; empty without an avatar."""
+    """Path of the avatar below the images location; empty without an avatar."""
     followers_count: int | None = None
     """Number of all followers, from its profile."""
     posts: int = 0
-    """Number of its posts in the harvest."""
+    """Number of the account's posts in the harvest."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Selects and places the parts of a graph to draw: groups, ties and a spring layout. The result is deterministic.
 
 With all edges a large graph is a black spot, and an account that is linked to all makes a star. So each node has only a
-few lines, to the nodes with the most shared neighbours, and the colour of its group.
+few lines, to the nodes with the most shared neighbours, and the colour of the node's group.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ def ties(count: int, edges: Iterable[Edge]) -> Ties:
 
 
 def groups(count: int, edges: Iterable[Edge]) -> list[int]:
-    """Returns the group of each node by the Louvain method: 0 is the largest group; -1 means no group."""
+    """Returns the groups of the nodes by the Louvain method: 0 is the largest group; -1 means no group."""
     graph = networkx.Graph()
     graph.add_nodes_from(range(count))
     for one, other in sorted({(min(edge), max(edge)) for edge in edges if edge[0] != edge[1]}):
@@ -140,7 +140,7 @@ def _apart(points: list[Point], radii: Sequence[float], width: float, height: fl
 
 
 def label(points: Sequence[Point], radii: Sequence[float], texts: Sequence[str], width: float) -> list[Point | None]:
-    """Returns the middle of each text's base line, below or above the circle; None without space.
+    """Returns the middle of the texts' base lines, below or above the circles; None without space.
 
     Earlier texts go first. Only circles with a text are avoided. Texts stay within the width of the frame.
     """

@@ -156,10 +156,9 @@ def _text(exception: BaseException | None) -> str:
 
 
 class _Tracebacks(logging.Filter):
-    """Writes tracebacks without passwords: all of them with `each`, otherwise the first at each place outside
-    libraries.
+    """Writes tracebacks without passwords: all with `each`, otherwise the first at a place outside libraries.
 
-    In that case failed downloads and harvester's own exceptions have no traceback.
+    Without `each`, failed downloads and harvester's own exceptions have no traceback.
     """
 
     def __init__(self, *, each: bool) -> None:

@@ -70,7 +70,7 @@ class ItemCounts:
 
     @classmethod
     def of(cls, stats: Stats) -> "list[ItemCounts]":
-        """Returns the counts of each kind, the kind with the most items first."""
+        """Returns the counts by kind, the kind with the most items first."""
         stages = two_below(stats, "harvester/stages")
         counts = [
             cls(kind, {state: states[state] for state in ItemState if state in states}, stages.get(kind, {}))
@@ -100,7 +100,7 @@ class ItemCounts:
         ]
 
     def told(self, of_total: str, done: str) -> str:
-        """Selects the text about progress: `45 of 83` while items are left, at the end the number of each state."""
+        """Selects the text about progress: `45 of 83` while items are left, at the end the numbers by state."""
         if self.left or self.done == self.total:
             return of_total
         return ", ".join([done, *self.ended_otherwise])
@@ -190,7 +190,7 @@ def _limits(stats: Stats) -> dict[str, float]:
 
 
 def _files(stats: Stats) -> dict[str, FileCounts]:
-    """Returns name of the kind -> counts of its files, only for kinds with files."""
+    """Returns the counts of files by the name for people, only for kinds with files."""
     counts = {
         name: FileCounts(
             stats.get(f"harvester/{kind}/stored", 0),

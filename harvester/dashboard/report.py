@@ -125,7 +125,7 @@ class FollowGroup:
 
     number: int
     names: list[str]
-    """Names of its most followed accounts."""
+    """Names of the group's most followed accounts."""
     others: int
 
 

@@ -51,7 +51,7 @@ ENDINGS = {
 INTERRUPTIONS = (STOPPED_AT_ONCE, "shutdown", "parked", "paused", "cancelled")
 """Finish reasons that are not faults."""
 NOT_CONTINUED = ("usage_error", "frontier_lost", "state_gone", "paused", "cancelled", "job_gone")
-"""Finish reasons after which the same command does not continue the crawl."""
+"""Finish reasons that the same command does not continue from."""
 AT_ITS_END = "at its end, but some requests of it were given up"
 """The ending of a crawl that leaves dead letters."""
 UP_TO_DATE = "up to date"

@@ -31,8 +31,9 @@ logger = logging.getLogger(__name__)
 SAME_CAUSE = timedelta(minutes=30)
 """Time after an alert without further alerts for the same job and cause, whether by other workers or restarted runs."""
 FOLLOWING = ("Refusals", "Error ratio", "Failed items", "Record count", "Drop against earlier runs")
-"""Monitors that fail together when requests fail, ordered by relevance: the first explains the cause, the others follow
-from it.
+"""Monitors that fail together when requests fail.
+
+They are ordered: the first that failed explains the cause, the others follow from it.
 """
 OF_HOSTS = ("blocked", "unreachable", "unusable")
 """Finish reasons with a cause that these monitors explain."""

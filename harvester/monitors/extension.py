@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 class RunMonitoring(Spidermon):  # type: ignore[misc]
     """Runs the suites of the SPIDERMON_... settings, and then RunMonitors, when the engine has stopped.
 
-    At spider_closed the counts are not final yet. Spidermon's own extension logs a traceback of each failed monitor as
-    an error, which raises log_count/ERROR, through a spider method that Scrapy deprecates.
+    At spider_closed the counts are not final yet. Spidermon's own extension logs each failed monitor's traceback as an
+    error, which raises log_count/ERROR, through a spider method that Scrapy deprecates.
     """
 
     suite: RunMonitors

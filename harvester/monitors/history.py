@@ -1,4 +1,4 @@
-"""The history of runs in the collection `runs`: the arguments, state and result of each run."""
+"""The history of runs in the collection `runs`: their arguments, states and results."""
 
 import asyncio
 import logging

@@ -17,7 +17,7 @@ class Judged(NamedTuple):
     monitor: str
     status: Literal["passed", "failed", "skipped"]
     message: str
-    """A message of one or two sentences."""
+    """One or two sentences for people."""
 
 
 class Judgement(NamedTuple):

@@ -1,6 +1,6 @@
 """The monitors that judge a run at its end.
 
-The message of each monitor has one or two sentences: the event in numbers, the likely meaning, and the remedy.
+A monitor's message has one or two sentences: the event in numbers, the likely meaning, and the remedy.
 """
 
 import logging
@@ -89,7 +89,7 @@ class RunMonitor(Monitor):  # type: ignore[misc]
             raise SkipTest("The run was ended by hand or by a limit, or never begun: its counts say nothing.")
 
     def skip_without(self, runs: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Returns the earlier runs; skips the monitor if there are none."""
+        """Returns the earlier runs; skips the monitor if the list is empty."""
         if runs is None:
             raise SkipTest("The history of runs was not available: MongoDB could not be reached.")
         if not runs:
@@ -140,9 +140,7 @@ class RefusalMonitor(RunMonitor):
 
 
 def _advice(error: HostErrors) -> str:
-    if (
-        error.outcome == "policy_denied" and PRIVATE_HOSTS in error.said
-    ):  # refused locally: the host received no request
+    if error.outcome == "policy_denied" and PRIVATE_HOSTS in error.said:  # no request was sent
         return f"If {error.host} is your own, set {PRIVATE_HOSTS}={error.host} in the environment or in .env."
     return ADVICE[error.outcome]
 

@@ -133,10 +133,7 @@ def _egg_of_modules(folder: Path, settings: str, packages: set[str]) -> bytes:
             target.write(path, path.name)
         for top in sorted(folder.iterdir()):
             if top.name in packages or (top / "__init__.py").is_file():
-                for path in (
-                    top,
-                    *sorted(top.rglob("*")),
-                ):  # with folders: zipimport finds a namespace package by its entry
+                for path in (top, *sorted(top.rglob("*"))):  # zipimport finds namespace packages by folder entries
                     within = path.relative_to(folder)
                     if any(part.startswith((".", "__pycache__")) for part in within.parts):
                         continue

@@ -1,7 +1,7 @@
-"""Works at all open jobs: the processes are shared by the spiders that have something to do.
+"""Works at all open jobs: the spiders with due work share the processes.
 
-A process works at all jobs of its spider (the feeder treats them fairly) and ends when nothing is due. Then another
-spider may have the process.
+A process works at all jobs of its spider (the feeder treats them fairly) and ends when nothing is due. Then it is free
+for another spider.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ JOBS_SECONDS = 1.0
 FIRST_REST_SECONDS = 1.0
 MOST_REST_SECONDS = 60.0
 VARIABLES = {"HARVESTER_IDLE_SECONDS": "0"}
-"""Environment variables of each process: the supervisor waits for more work, a process does not."""
+"""Environment variables of the processes: only the supervisor waits for more work, a process does not."""
 
 
 class SpiderRest(NamedTuple):
@@ -48,7 +48,7 @@ class SpiderRest(NamedTuple):
     """Number of pauses in a row."""
     since: float
     was_refused: bool
-    """False if its process died, or ended with LEFT."""
+    """True if its process ended with LEFT or died repeatedly; then the supervisor does not wait for the spider."""
     added: int | None = None
     """Work.added at the first read after the pause began. A higher value ends the pause."""
 
@@ -76,10 +76,10 @@ class JobsSupervisor(WorkerSupervisor):
         self._named = set(spiders)
         """Spiders of the project, and unknown spiders that were already logged."""
         self._lives: dict[WorkerProcess, asyncio.Task[None]] = {}
-        """The task of each process that has a spider."""
+        """Worker with a spider -> the task that runs it."""
         self._rests: dict[str, SpiderRest] = {}
         self._work_of: dict[str, Work] = {}
-        """The work of each spider at the last read."""
+        """Spider -> work at the last read."""
         self._next_time: datetime | None = None
         """The next time of all active schedules. None: no schedule is active."""
         self._busy_at = monotonic()

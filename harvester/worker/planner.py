@@ -28,8 +28,9 @@ def to_start(waiting: Sequence[str], running: Sequence[Running]) -> str | None:
 
 
 def to_drain(waiting: Sequence[str], running: Sequence[Running]) -> int | None:
-    """Returns the index of the process that makes room when all are busy: the oldest of the spider with the most
-    processes.
+    """Returns the index of the process that makes room when all are busy.
+
+    It is the oldest process of the spider with the most processes.
     """
     processes = _processes(running)
     fewest = min((processes[spider] for spider in waiting), default=None)

@@ -30,7 +30,7 @@ MAY_LINGER_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Totals:
-    """The results of one or more lives of a worker."""
+    """The results of a worker's lives."""
 
     pages: int = 0
     records: int = 0
@@ -211,7 +211,7 @@ class WorkerProcess:
 
 
 def memory_of(roots: Sequence[int]) -> dict[int, int]:
-    """Returns the resident bytes of these processes, each with its descendants."""
+    """Returns the resident bytes of the processes, each with its descendants."""
     processes = {process.pid: process for process in psutil.process_iter(["ppid"])}
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():

@@ -19,7 +19,7 @@ from harvester.exceptions import INTERRUPTED
 from harvester.shutdown import end
 
 MARK = b"harvester-worker "
-"""The beginning of each report; other lines are the spider's own output."""
+"""The beginning of a report's line; other lines are the spider's own output."""
 REPORT_SECONDS = 1.0
 MOST_HOSTS = 10
 _SET_PARENT_DEATH_SIGNAL = 1

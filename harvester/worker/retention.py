@@ -4,8 +4,8 @@ HARVESTER_RETENTION sets limits by kind of file, as `logs=30d,500MB rejects=180d
 `sweep` is `harvester gc`; `daily` does the same in each supervisor of workers.
 
 Needed are: files written since the spider's oldest unfinished job began (for a recurring job: since the oldest active
-attempt began) or since one of its current runs began; files that are still being written; and each file that a record
-names. Files are removed singly, so a kill does no harm.
+attempt began) or since the spider's oldest current run began; files that are still being written; and each file that a
+record names. Files are removed singly, so a kill in between leaves fewer files and no other damage.
 """
 
 import logging
@@ -85,8 +85,9 @@ class Swept:
 
 @dataclass
 class Needs:
-    """The needed files: Unix times since when all files are needed, by spider and job; and runs and logs needed at any
-    age.
+    """The files that are needed.
+
+    `by_spider`, `by_job`: Unix time since when all files are needed. `runs`, `logs`: needed at any age.
     """
 
     by_spider: dict[str, float]
@@ -259,7 +260,7 @@ def _reports(config: Config) -> Iterator[FileGroup]:
 
 
 def _folders(root: Path, pattern: str) -> Iterator[FileGroup]:
-    """Yields each folder with all its files. The first part of its path below the root is the id of a job."""
+    """Yields each folder with all its files. The path below the root starts with the id of a job."""
     for folder in root.glob(pattern):
         if folder.is_dir() and not folder.is_symlink():
             yield from _kept(folder.rglob("*"), job=folder.relative_to(root).parts[0])
@@ -301,7 +302,7 @@ def _root(config: Config, kind: str) -> Path:
 
 
 def _kept(paths: Iterable[Path], *, spider: str = "", job: str = "") -> Iterator[FileGroup]:
-    """Yields the group of these files; yields nothing if no file exists."""
+    """Yields the existing files as a group; yields nothing if no file exists."""
     files, size_bytes, at = [], 0, 0.0
     for path in paths:
         try:

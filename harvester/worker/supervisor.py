@@ -1,4 +1,4 @@
-"""Keeps N workers running: restarts dead workers, drains workers that use too much memory, ends when no work is left."""
+"""Keeps N workers running: restarts dead workers, drains those with too much memory, ends when no work is left."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,10 @@ LOOK_SECONDS = 1.0
 FIRST_BACKOFF_SECONDS = 1.0
 MOST_BACKOFF_SECONDS = 30.0
 SETTLED_SECONDS = 60.0
-"""Age in seconds after which a death is not an immediate one; a worker with a page did not die immediately either."""
+"""Age in seconds from when on a death is not immediate.
+
+A worker that fetched a page did not die immediately either.
+"""
 SPARE_DEATHS = 3
 """Immediate deaths to tolerate beyond `max_deliveries`: a request that kills workers is given up before that."""
 

@@ -11,7 +11,7 @@ JOB = "job"
 """An argument for the source of items; pages do not offer it."""
 
 Known = Mapping[str, tuple[str, tuple[str, ...], dict[str, Any]]]
-"""Name of a spider -> its purpose, its kinds of items, the JSON Schema of its arguments."""
+"""Name of a spider -> purpose, kinds of items, JSON Schema of the arguments."""
 
 
 @cache

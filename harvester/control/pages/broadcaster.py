@@ -1,6 +1,6 @@
 """Reads once a second the data of all open pages, each topic once for all pages, and sends changes to the pages.
 
-There is no timer per page, so a hidden page, or a page with a lost browser, costs nothing.
+Pages have no timers, so a hidden page, or a page with a lost browser, costs nothing.
 """
 
 import asyncio
@@ -81,9 +81,7 @@ class Broadcaster:
         """
         client = ui.context.client
         topic = self._topics.get(key)
-        if (
-            not topic or topic.trouble or monotonic() > topic.due_at
-        ):  # otherwise the value was just read for another page
+        if not topic or topic.trouble or monotonic() > topic.due_at:  # else another page has just read it
             value = await read()
             at = datetime.now(UTC)
             topic = self._topics.setdefault(key, _Topic(read, value, every_s, 0.0, at))
@@ -95,14 +93,18 @@ class Broadcaster:
         client.on_delete(lambda: self._forget(key, watcher))
 
     def tell_trouble(self, say: Callable[[str], None]) -> None:
-        """Registers a function that shows on this page that its data is old, and why; an empty text ends the warning."""
+        """Registers the function that shows on this page that its data is old, and why.
+
+        An empty text ends the warning.
+        """
         client = ui.context.client
         self._pages[client.id] = _Page(client, say)
         client.on_delete(lambda: self._leave(client.id))
 
     def see(self, client: Client, *, hidden: bool) -> None:
-        """Notes that a page is hidden or visible. A hidden page gets no updates; it gets them all when it becomes
-        visible.
+        """Notes that a page is hidden or visible.
+
+        A hidden page gets no updates; it gets them all when it becomes visible.
         """
         if hidden:
             self._hidden.add(client.id)

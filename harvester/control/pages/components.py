@@ -78,7 +78,7 @@ class RowAction:
     name: str
     label: str
     key: str = ""
-    """Its key on the keyboard."""
+    """The key on the keyboard."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ KEYS = (
 
 @contextmanager
 def frame(room: PageContext, title: str, active: str, said: str = "") -> Iterator[None]:
-    """Wraps the content of the page, which the `with` block builds. `active`: the name of its view."""
+    """Wraps the content of the page, which the `with` block builds. `active`: the name of the page's view."""
     client = ui.context.client
     ui.page_title(f"{title} - harvester")
     ui.on("page_seen", lambda event: room.broadcaster.see(client, hidden=bool(event.args["hidden"])))

@@ -1,4 +1,4 @@
-"""The view of one job: its progress, rate, waiting reasons, items and actions."""
+"""The view of a job: progress, rate, waiting reasons, items and actions."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -211,10 +211,9 @@ class _Head:
 
 
 async def retry(room: PageContext, job: str, outcome: str) -> None:
-    """Asks for confirmation, and begins a batch for the items that failed, or have the outcome, at the time of the
-    question.
+    """Asks for confirmation, and begins a batch for the items that failed or have the outcome.
 
-    Later changes are left out, so never more items are retried than the question stated.
+    Only items that match at the time of the question are included, so never more are retried than the question stated.
     """
     asked_at, which = now(), ItemFilter(outcome=outcome)
     number = await room.look_up(lambda: room.here.jobs.retriable(job, which, until=asked_at))

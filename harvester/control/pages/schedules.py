@@ -98,7 +98,7 @@ async def _read(room: PageContext) -> _Seen:
 
 
 class _New:
-    """The form for a new schedule: a spider, its arguments, and the times of its jobs."""
+    """The form for a new schedule: a spider, the arguments, and the times of the jobs."""
 
     def __init__(self, room: PageContext, known: Known) -> None:
         self._room = room

@@ -91,8 +91,9 @@ class _Form:
         self._arguments.show(schema)
 
     async def _keep(self, event: events.UploadEventArguments) -> None:
-        """Saves the upload in a temporary file that is removed with the page. It can be submitted only when it is
-        complete.
+        """Saves the upload in a temporary file that is removed with the page.
+
+        It can be submitted only when it is complete.
         """
         self._forget()
         given = event.file.name

@@ -24,7 +24,7 @@ from harvester.exceptions import UsageError
 
 EVERY_S = 5.0
 MOST_LINES = 1000
-"""Number of the latest lines of the audit to search for the last action of each token."""
+"""Number of the latest audit lines to search for the last action of a token."""
 MOST_DAYS = 3650
 COLUMNS = ("name", "scope", "made", "until", "last action", "id")
 SCOPE_HINT = "read: looking; operate: jobs, sites, schedules, feeds; admin: settings and tokens as well"

@@ -1,1 +1,1 @@
-"""The routes of the API, a module for each kind of thing."""
+"""The routes of the API, a module for each kind of resource."""

@@ -1,4 +1,4 @@
-"""Who did what, for administrators."""
+"""The audit, for administrators."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class AuditPage:
 
     lines: list[AuditLine]
     next: str | None
-    """Cursor of the page behind this one; None: there is none."""
+    """Cursor of the next page. None: the last page."""
 
 
 @router.get("", operation_id="list_audit", dependencies=[ADMINISTERS])

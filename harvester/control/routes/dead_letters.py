@@ -1,4 +1,4 @@
-"""Requests that were given up, and having them tried again."""
+"""Dead letters, and requeueing them."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Publishing: how each receiver stands, and trying again what it did not take."""
+"""Publishing: the state of each receiver, and resending events that it did not take."""
 
 from typing import Annotated
 

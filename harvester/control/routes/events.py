@@ -15,7 +15,7 @@ from harvester.control.problems import ApiProblem, documented
 router = APIRouter(tags=["jobs"])
 
 HEARTBEAT_S = 15
-"""A line is sent at least so often, so that nothing between takes the stream for dead."""
+"""Maximum number of seconds without a line; otherwise proxies would close the stream."""
 MOST_LISTENERS = 200
 AGAIN_S = 30
 

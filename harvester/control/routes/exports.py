@@ -1,4 +1,4 @@
-"""What a job has brought, streamed: its records, and the manifest of its items."""
+"""The results of a job as streams: its records, and the manifest of its items."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ async def _streamed(here: Here, job: str, name: str, form: Format, escape_formul
         raise ApiProblem(422, "invalid", "escape_formulas is for format=csv.")
     options = PLAIN_CSV._replace(escape_formulas=escape_formulas)
     chunks = Exporter(StoredRows(here.database, job), [name]).stream(form, options)
-    first = await anext(chunks)  # what is wrong before the first row is said by the status
+    first = await anext(chunks)  # errors before the first row still change the status
 
     async def lines() -> AsyncIterator[bytes]:
         yield first

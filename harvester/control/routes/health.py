@@ -1,4 +1,4 @@
-"""Whether the controller runs, and whether it can answer: for those who start processes. They need no token."""
+"""The health of the controller, for programs that start processes. These routes need no token."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from harvester.control.context import Here
 from harvester.control.problems import documented
 
 PING_S = 2.0
-"""How long MongoDB may take to answer."""
+"""Seconds that MongoDB may take to answer."""
 
 router = APIRouter(tags=["health"])
 

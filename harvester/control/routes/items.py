@@ -1,4 +1,4 @@
-"""Items of a job: found by filters, page by page, or one with its attempts."""
+"""The items of a job: by filters, page by page, or one item with its attempts."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -24,7 +24,7 @@ class ItemPageBody:
 
     items: list[ItemReport]
     next: str | None
-    """Cursor of the page behind this one; None: there is none."""
+    """Cursor of the next page. None: the last page."""
 
 
 @router.get("/items", operation_id="list_items", dependencies=[READS], responses=documented(404))

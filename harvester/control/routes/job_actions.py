@@ -1,4 +1,4 @@
-"""What is done to jobs: pause, resume, cancel, retry, priority; and the batches that this takes."""
+"""Actions on jobs: pause, resume, cancel, retry, priority; and their batches."""
 
 import hashlib
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ async def cancel(here: Here, job: JobId, caller: Operator) -> ActionBatch:
     """Cancel a job for good, at once. What waits in it is skipped by a batch; what is being worked at ends."""
     asked_at = now()
     matched = await here.jobs.begin_cancelling(job)
-    word = hashlib.sha256(job.encode()).hexdigest()[:16]  # a job is cancelled once
+    word = hashlib.sha256(job.encode()).hexdigest()[:16]  # a job is cancelled only once
     return _accepted(await here.batches.begin(BatchAction.CANCEL, job, matched, caller.token.name, asked_at, word=word))
 
 

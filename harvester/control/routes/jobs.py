@@ -1,4 +1,4 @@
-"""Jobs, as the service has them: what is asked for, how far it is."""
+"""Jobs: their settings and progress."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ from harvester.jobs.service import JobPlace, JobReport
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 MOST_WAIT_S = 60
-"""Of one request: what lies between may cut a longer one."""
+"""Maximum number of seconds for a request: a proxy may abort longer ones."""
 
 JobId = Annotated[str, Path(max_length=200, description="Id of the job.")]
 SpiderName = Annotated[str, Query(max_length=200, description="Only those of this spider.")]
@@ -27,9 +27,9 @@ class JobPage:
     """Some jobs, the latest first."""
 
     jobs: list[Job]
-    """With the counts that were made last."""
+    """The jobs with their latest counts."""
     next: str | None
-    """Cursor of the page behind this one; None: there is none."""
+    """Cursor of the next page. None: the last page."""
 
 
 @router.get("", operation_id="list_jobs", dependencies=[READS])

@@ -1,4 +1,4 @@
-"""What Prometheus asks for, with a token as everything else: its jobs, sites and queues are nobody else's business."""
+"""The metrics for Prometheus. They need a token, because jobs, sites and queues are confidential."""
 
 from typing import Annotated
 

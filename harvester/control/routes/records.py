@@ -1,4 +1,4 @@
-"""Stored records: how many, some of them, one, and its files."""
+"""Stored records: their number, a selection, one record, and its files."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,12 +27,12 @@ router = APIRouter(prefix="/records", tags=["records"])
 CHUNK_BYTES = 1 << 18
 Name = Annotated[str, Path(max_length=200, description="Name of the collection.")]
 LONGEST_KEY = 10_000
-"""Of a record: it may be an address."""
+"""Maximum number of characters of a record's key, which may be a URL."""
 Key = Annotated[str, Query(min_length=1, max_length=LONGEST_KEY, description="Key of the record.")]
 Most = Annotated[int, Query(ge=1, le=MOST, description="The most that are listed.")]
 _BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 _ALONE = {"content-security-policy": "sandbox; default-src 'none'", "cross-origin-resource-policy": "same-origin"}
-"""A file of others runs nothing, wherever it is opened."""
+"""Headers of foreign files: they run nothing, wherever they are opened."""
 
 
 @router.get("", operation_id="list_record_kinds", dependencies=[READS])

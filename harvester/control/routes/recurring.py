@@ -1,4 +1,4 @@
-"""Feeds, endpoints and other items of standing jobs."""
+"""Feeds, endpoints and other items of recurring jobs."""
 
 from dataclasses import replace
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""What a job has brought, as documents of BSON: for harvester's own client, which writes files and tables of them."""
+"""The results of a job as BSON documents, for harvester's own client, which writes files and tables."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/jobs/{job}/rows", tags=["jobs"])
 
 MEDIA_TYPE = "application/vnd.harvester.rows+bson"
 PIECE_BYTES = 256 * 1024
-"""That are sent together."""
+"""Bytes to send together."""
 
 CollectionName = Annotated[str, Path(max_length=200, description="A collection of records.")]
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ class FieldSeen:
 
     name: str
     kinds: list[str]
-    """Types of its values, as MongoDB names them."""
+    """Types of its values, in MongoDB's names."""
 
 
 @router.get("", operation_id="list_row_collections", dependencies=[READS], responses=documented(404))
@@ -75,9 +75,9 @@ async def stream(here: Here, job: JobId, collection: CollectionName) -> Streamin
 
 
 async def _check(here: ControllerContext, job: str, collection: str) -> None:
-    """Raises what is answered with 404."""
+    """Raises exceptions that lead to a 404 response."""
     await here.jobs.job(job)
-    await StoredRows(here.database, job).collections()  # by which those of items are known that are no records
+    await StoredRows(here.database, job).collections()  # registers the collections of plain items
     if collection not in {kind.COLLECTION for kind in RECORDS.values()}:
         raise ApiProblem(404, "unknown", f"There is no collection {collection!r} of records.")
 
@@ -93,7 +93,7 @@ async def _raw(rows: AsyncIterable[Any]) -> AsyncIterator[bytes]:
 
 
 async def _pieces(documents: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """Several together, since each that is sent costs."""
+    """Joins documents into larger pieces, because each piece has a cost."""
     piece = bytearray()
     async for each in documents:
         piece += each

@@ -1,4 +1,4 @@
-"""Runs: the last ones, what became of one, and the end of its log."""
+"""Runs: the latest ones, the report of a run, and the end of its log."""
 
 from typing import Annotated
 

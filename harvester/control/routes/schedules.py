@@ -1,4 +1,4 @@
-"""Schedules: what is begun at which times."""
+"""Schedules and their upcoming times."""
 
 from typing import Annotated
 

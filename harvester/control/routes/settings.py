@@ -1,4 +1,4 @@
-"""The settings that are in force."""
+"""The effective settings."""
 
 from fastapi import APIRouter
 

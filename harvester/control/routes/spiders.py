@@ -1,4 +1,4 @@
-"""What can be harvested: the spiders, with the JSON Schemas of their arguments."""
+"""The spiders, with the JSON Schemas of their arguments."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class SpiderReport:
 
     name: str
     about: str
-    """Its docstring: domain, caveats, arguments."""
+    """The spider's docstring: domain, caveats, arguments."""
     kinds: list[str]
-    """Of the items that it takes; empty: it begins with its arguments."""
+    """Kinds of items that it takes; empty: it starts from its arguments."""
     arguments: dict[str, Any]
-    """JSON Schema of its arguments; empty where it declares none."""
+    """JSON Schema of its arguments; empty if it declares none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What jobs are given: items in JSON, or in a file of any length that is streamed."""
+"""Submitting jobs: items in JSON, or in a streamed file of any length."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ from harvester.validation import MOST_NUMBER
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 MOST_NAMES = 1000
-"""Items that are named in one request."""
+"""Maximum number of items to name in a request."""
 FORMATS: Mapping[str, InputFormat | None] = {
     "text/csv": InputFormat.CSV,
     "application/jsonl": InputFormat.JSONL,
@@ -35,7 +35,10 @@ FORMATS: Mapping[str, InputFormat | None] = {
     "application/octet-stream": None,
     PACKED: None,
 }
-"""By media type. None: as its beginning tells. PACKED: items that a client has read, of a larger input."""
+"""Input format by media type. None: detected from the content.
+
+PACKED: items that a client has read from a larger input.
+"""
 _NO_JOB: dict[int | str, dict[str, Any]] = {200: {"description": "Nothing could be used.", "model": Submitted}}
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _UPLOAD = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS, _BINARY)}}
@@ -236,17 +239,20 @@ async def change(here: Here, job: JobId, body: ChangeItemsBody) -> ChangedItems:
 
 
 def location_of(job: str) -> str:
-    """Path of a job."""
+    """Returns the path of a job."""
     return f"/api/v1/jobs/{quote(job, safe='')}"
 
 
 def digest_of(body: BaseModel) -> str:
-    """By which two bodies are told apart."""
+    """Returns the digest that tells two bodies apart."""
     return hashlib.sha256(json.dumps(body.model_dump(mode="python"), default=str).encode()).hexdigest()
 
 
 def _fingerprint_of(request: Request, body: Upload) -> str:
-    """The same bytes are other items in another format."""
+    """Returns the fingerprint of an upload.
+
+    It includes the format, because the same bytes mean other items in another format.
+    """
     return fingerprint_of(request, f"{body.digest} {_media_type(request)}")
 
 
@@ -257,7 +263,7 @@ def _submitted(submitted: Submitted) -> Response:
 
 
 def _lines(items: list[Any]) -> "BufferedReader[Any]":
-    """As JSON lines, which are read as those of a file are."""
+    """Returns the items as JSON lines, to be read like a file."""
     return BufferedReader(cast(Any, BytesIO("\n".join(map(json.dumps, items)).encode())))
 
 
@@ -281,7 +287,10 @@ def _pairs(given: list[str]) -> dict[str, str]:
 
 
 def _arguments(given: Mapping[str, str]) -> dict[str, str]:
-    """Raises Problem for one that would have a file of this machine read: whoever asks is somewhere else."""
+    """Returns the arguments.
+
+    Raises ApiProblem for a value that names a local file: remote clients must not read files.
+    """
     for name, value in given.items():
         if value.lstrip().startswith("@"):
             said = f"{name}: a file of the controller's machine is not read for whoever asks from elsewhere. Upload it."

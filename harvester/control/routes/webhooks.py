@@ -1,4 +1,4 @@
-"""Webhooks: who is told of jobs that are paused or end."""
+"""Webhooks: receivers of events about jobs that are paused or end."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -32,7 +32,7 @@ class Tested:
 
     confirmed: bool
     said: str
-    """Why it was not; else empty."""
+    """The error; empty if the receiver confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class RequeueSelection:
-    """Which dead letters are to be tried again: those with these ids, or those of a group, or all with an outcome."""
+    """A selection of dead letters to requeue: by ids, by group, or by outcome."""
 
     ids: list[str] = field(default_factory=list)
     outcome: str = ""
@@ -99,7 +99,7 @@ class DeadLetters:
         self._config = service.config
 
     async def groups(self, spider: str = "") -> Groups:
-        """Returns the groups of one spider, or of all spiders. Raises UnknownJob, ServiceError."""
+        """Returns the groups of a spider, or of all spiders. Raises UnknownJob, ServiceError."""
         found: dict[tuple[str, str, str], list[Letter]] = {}
         numbers: dict[tuple[str, str, str], list[float]] = {}
         by_outcome: dict[str, int] = {}
@@ -175,8 +175,9 @@ def _is_of(letter: DeadLetter, outcome: str, pattern: str | None) -> bool:
 
 
 def _pattern(letter: DeadLetter) -> str:
-    """Returns the pattern of a letter's reason. It is never empty, because an empty pattern selects all letters of an
-    outcome.
+    """Returns the pattern of a letter's reason.
+
+    It is never empty, because an empty pattern selects all letters of an outcome.
     """
     return pattern_of(letter.reason) or NO_WORDS
 

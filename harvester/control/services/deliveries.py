@@ -1,4 +1,4 @@
-"""Publishing: the state and backlog of each receiver, and resending the events that a receiver did not take."""
+"""Publishing: the state and backlog of the receivers, and resending the events that a receiver did not take."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,15 +28,16 @@ class Deliveries:
         self._database = service.database
 
     async def status(self) -> DeliveryStatus:
-        """Returns the state of all receivers, including those that are no longer in the file. Raises UsageError for a
-        bad file.
+        """Returns the state of all receivers, including those that are no longer in the file.
+
+        Raises UsageError for a bad file.
         """
         sinks = await asyncio.to_thread(project_sinks, self._config)
         status = await admin.status(self._database, sinks or Sinks((), ""))
         return DeliveryStatus(sinks is not None, status)
 
     async def resume(self, sink: str) -> ActionResult:
-        """Retries a failing or suspended receiver at once. Raises UnknownSink for an unknown receiver."""
+        """Retries a receiver that fails or was set aside at once. Raises UnknownSink for an unknown receiver."""
         one = (await self._sinks()).named(sink)
         waiting = await admin.resume(self._database, one)
         return ActionResult(waiting, f"{sink} is tried again; {counted(waiting, 'event waits', 'events wait')} for it.")

@@ -1,4 +1,4 @@
-"""Queues and workers: the queue depth of each spider, and the workers with the requests that they hold."""
+"""Queues and workers: the queue depth by spider, and the workers with the requests that they hold."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -34,17 +34,15 @@ class Worker:
     host: str
     pid: int
     state: WorkerState
-    """gone: its process has ended; other workers get its requests when the leases expire. silent: it sends no
-    heartbeat.
-    """
+    """gone: the process has ended; others get its requests when the leases expire. silent: no heartbeat comes."""
     holds: int
     """Number of requests that it holds."""
     oldest_s: float
-    """Seconds since it took the oldest of its requests."""
+    """Seconds since it took the oldest request that it still holds."""
     silent_s: float
     """Seconds since its last heartbeat."""
     run: str
-    """Id of its run; empty if unknown."""
+    """Id of the worker's run; empty if unknown."""
     began_at: datetime | None
     records: int
     """Number of records that its run has stored."""
@@ -66,7 +64,7 @@ class Queues:
         self._database = service.database
 
     async def depths(self, spider: str = "") -> list[Queue]:
-        """Returns the queues of spiders with a frontier, by name. Raises UnknownJob, ServiceError."""
+        """Returns the queues of spiders that ever queued a request, by name. Raises UnknownJob, ServiceError."""
         found = await operations.depths(self._config, await spiders(spider))
         return [Queue(name, depth) for name, depth in sorted(found.items())]
 

@@ -1,6 +1,4 @@
-"""Stored records: their number by kind, the newest, a search by the beginning of a key, single records, and their
-files.
-"""
+"""Stored records: their number by kind, the newest, a search by key prefix, single records, and their files."""
 
 import asyncio
 import os
@@ -29,8 +27,9 @@ MOST = 100
 MOST_TEXT, MOST_WHOLE_TEXT = 500, 100_000
 """Maximum number of characters of a text, in a list of records and in a record that is shown complete."""
 MOST_PARTS, MOST_WHOLE_PARTS = 20, 1000
-"""Maximum number of elements of a list or table in a record, in a list of records and in a record that is shown
-complete.
+"""Maximum number of elements of a list or table in a record.
+
+The first is for lists of records, the second for a record that is shown complete.
 """
 DEEPEST = 8
 """Maximum number of nested levels of a record to show."""
@@ -117,14 +116,18 @@ class RecordKinds:
         return [each for each in found if each.records]
 
     async def newest(self, collection: str, most: int = 20) -> RecordsPage:
-        """Returns the records that were stored last, the newest first. Raises UnknownRecord for an unknown collection."""
+        """Returns the records that were stored last, the newest first.
+
+        Raises UnknownRecord for an unknown collection.
+        """
         records = await self._named(collection)
         rows = await records.find({}, {OUTBOX: 0}, sort=[("$natural", -1)], limit=min(most, MOST)).to_list()
         return RecordsPage([_record(row) for row in rows], None)
 
     async def search(self, collection: str, key: str = "", after: str = "", most: int = 20) -> RecordsPage:
-        """Returns records with a key that starts with `key`, in the order of keys, after `after`. Raises UnknownRecord,
-        UsageError.
+        """Returns records with a key that starts with `key`, in the order of keys, after `after`.
+
+        Raises UnknownRecord, UsageError.
         """
         records = await self._named(collection)
         if len(key) > MOST_KEY:
@@ -178,8 +181,9 @@ _STATS: list[dict[str, Any]] = [
 
 
 def open_file(folder: Path, path: str) -> StoredFile:
-    """Opens a file below the folder. Raises UnknownRecord for a path that no record may have, or a link that leads
-    outside.
+    """Opens a file below the folder.
+
+    Raises UnknownRecord for a path that no record may have, or a link that leads outside.
     """
     there_is_none = UnknownRecord(f"There is no file {path[:MOST_KEY]!r}.")
     if stored_path(path) is None:

@@ -1,4 +1,4 @@
-"""Runs: the latest with their verdicts, the report of one run, and the end of its log."""
+"""Runs: the latest with their verdicts, the report of a run, and the end of a log."""
 
 import asyncio
 import os
@@ -48,11 +48,11 @@ class RunRow:
     id: str
     spider: str
     job: str
-    """Id of its job. Empty: the run had no job, or several."""
+    """Id of the job. Empty: the run had no job, or several."""
     state: str
     """running, finished, failed, interrupted, or lost (its process was killed)."""
     verdict: str
-    """The verdict of its monitors: passed or failed; empty while there is no verdict."""
+    """The verdict of the monitors: passed or failed; empty before a verdict."""
     finish_reason: str
     exit_code: int | None
     started_at: datetime
@@ -93,7 +93,7 @@ class RunReport:
     parsed: dict[str, int]
     rejected: dict[str, int]
     items: dict[str, dict[str, int]]
-    """Kind -> state -> number of items of its job."""
+    """Kind -> state -> number of the job's items."""
     failures: list[RunFailure]
     """Failed monitors with their messages."""
     errors: list[RunFailure]
@@ -132,8 +132,9 @@ class Runs:
         return RunsPage(list(map(_row, found[:most])), len(found) > most)
 
     async def report(self, run: str) -> RunReport:
-        """Returns the report of the run with this id, or with an id that uniquely starts so. Raises UnknownRun,
-        UsageError.
+        """Returns the report of the run with this id, or with an id that uniquely starts so.
+
+        Raises UnknownRun, UsageError.
         """
         found = await run_named(self._database, run)
         return RunReport(

@@ -43,8 +43,9 @@ class RemovedSchedule:
 
     said: str
     undo: NewSchedule | None
-    """The schedule that adds it again; times that pass meanwhile are not caught up. None: its arguments name a file, so
-    it can only be added on the machine itself.
+    """The schedule that adds it again; times that pass meanwhile are not caught up.
+
+    None: the arguments name a file, so it can only be added on the machine itself.
     """
 
 
@@ -68,8 +69,9 @@ class ScheduleService:
         return [ScheduleStatus(each, each.when, late.get(each.id, "")) for each in schedules]
 
     async def coming(self, hours: float = 24, most: int = 100, name: str = "") -> Coming:
-        """Returns the starts and visits of the next hours with their reasons, of all schedules or of one. Raises
-        UnknownJob.
+        """Returns the starts and visits of the next hours with their reasons, for all schedules or for the named one.
+
+        Raises UnknownJob.
         """
         if not 0 <= hours <= MOST_HOURS:
             raise UsageError(f"hours: give 0 to {MOST_HOURS:,.0f}.")
@@ -78,8 +80,9 @@ class ScheduleService:
         return await upcoming.until(self._ledger, chosen, until, min(most, MOST_TIMES), with_looks=not name)
 
     async def add(self, wanted: NewSchedule) -> ScheduleStatus:
-        """Adds a schedule. Adding an identical one again changes nothing. Raises UsageError, UnknownJob, JobConflict
-        for a taken name.
+        """Adds a schedule. Adding an identical one again changes nothing.
+
+        Raises UsageError, UnknownJob, JobConflict for a taken name.
         """
         if wanted.arguments and wanted.spider:
             refuse_files(wanted.spider, wanted.arguments)
@@ -95,8 +98,9 @@ class ScheduleService:
             return _status(there)
 
     async def change(self, name: str, wanted: ScheduleChange) -> ScheduleStatus:
-        """Changes a schedule. Raises UnknownJob, UsageError, and JobConflict when it is changed by another client at
-        the same time.
+        """Changes a schedule.
+
+        Raises UnknownJob, UsageError, and JobConflict when it is changed by another client at the same time.
         """
         if wanted.arguments:
             refuse_files((await self._schedules.named(name)).spider, wanted.arguments)

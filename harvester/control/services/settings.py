@@ -19,7 +19,7 @@ class Setting:
     """A setting of this process."""
 
     name: str
-    """The name of its environment variable."""
+    """The name of the environment variable."""
     value: str
     """Empty: not set. A secret shows as MASKED, and a URL shows neither user nor password."""
     secret: bool

@@ -93,8 +93,9 @@ class SiteChanged:
     said: str
     """A message for people."""
     undo: SiteChange | None
-    """The change that restores the earlier state. None: nothing was changed, or the breaker was half open, which ends
-    by itself.
+    """The change that restores the earlier state.
+
+    None: nothing was changed, or the breaker was half open, which ends by itself.
     """
 
 
@@ -105,8 +106,9 @@ class Sites:
         self._config = service.config
 
     async def list(self, spider: str = "", *, left_alone: bool = False, most: int = MOST) -> SitesPage:
-        """Returns the sites. `left_alone`: only sites that have parked requests or a breaker that is not closed. Raises
-        ServiceError.
+        """Returns the sites. Raises ServiceError.
+
+        `left_alone`: only sites that have parked requests or a breaker that is not closed.
         """
         of_spiders = await operations.sites(self._config, await spiders(spider))
         found = [each for name, sites in of_spiders.items() for each in _statuses(name, sites)]
@@ -117,11 +119,10 @@ class Sites:
         return SitesPage(found[:most], len(found) > most)
 
     async def change(self, spider: str, site: str, wanted: SiteChange, who: str) -> SiteChanged:
-        """Opens, closes or holds a breaker. Repeating a close or hold changes nothing, except that a given time starts
-        again.
+        """Opens, closes or holds a breaker.
 
-        Raises UsageError for a tier without a breaker, or an invalid reason or time; UnknownJob for an unknown spider;
-        ServiceError.
+        Repeating a close or hold changes nothing, except that a given time starts again. Raises UsageError for a tier
+        without a breaker, or an invalid reason or time; UnknownJob for an unknown spider; ServiceError.
         """
         await spiders(spider)
         _check(site, wanted)

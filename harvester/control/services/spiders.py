@@ -9,7 +9,7 @@ from harvester.project import SETTINGS_MODULE, spider_loader, unknown_spider
 
 
 async def spiders(named: str = "") -> list[str]:
-    """Returns the spider of that name, or all spiders of the project. Raises UnknownJob for an unknown name."""
+    """Returns the spider named so, or all spiders of the project. Raises UnknownJob for an unknown name."""
     known = await asyncio.to_thread(_names, os.environ.get(SETTINGS_MODULE, ""))
     if not named:
         return list(known)
@@ -20,7 +20,8 @@ async def spiders(named: str = "") -> list[str]:
 
 @cache
 def _names(project: str) -> tuple[str, ...]:
-    """Returns the spider names of the project with this settings module. Cached, because a project changes only with
-    its process.
+    """Returns the spider names of the project with this settings module.
+
+    Cached, because a project changes only with its process.
     """
     return tuple(sorted(spider_loader().list()))

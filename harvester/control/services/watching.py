@@ -40,11 +40,14 @@ class NewItem:
     key: str
     """The URL of a feed, or the name of an endpoint."""
     input: dict[str, Any] = field(default_factory=dict)
-    """The other inputs of its spider; for an endpoint, the fields of its table."""
+    """The other inputs of the spider; for an endpoint, the fields of the table."""
 
 
 def usual_key(spider: str, item: NewItem, kind: str = "") -> str:
-    """Returns the key that the spider stores such an item under. Raises UsageError for an item that the spider refuses."""
+    """Returns the key that the spider stores such an item under.
+
+    Raises UsageError for an item that the spider refuses.
+    """
     takes: Any = load_spider(spider)
     return str(takes.check_item(Found(kind or takes.ITEM_KINDS[0], item.key, item.input)).key)
 
@@ -64,8 +67,9 @@ class Watching:
         after: str = "",
         most: int = 100,
     ) -> WatchedPage:
-        """Returns items in these states, with this text in their names or reasons. Raises UnknownJob, or JobConflict if
-        the job is not recurring.
+        """Returns items in these states, with this text in their names or reasons.
+
+        Raises UnknownJob, or JobConflict if the job is not recurring.
         """
         most = min(most, MOST)
         jobs = await standing_jobs(self._service, spider, job)
@@ -75,11 +79,10 @@ class Watching:
     async def add(
         self, spider: str, items: Sequence[NewItem], job: str = "", kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items to a recurring job: the job with this id, or the only one of the spider. Known items stay
-        unchanged.
+        """Adds items to a recurring job: the job with this id, or the only one of the spider.
 
-        Removed items are added again. Invalid items are reported and left out. Raises UnknownJob; JobConflict when the
-        spider has several recurring jobs, or the job is cancelled; UsageError.
+        Known items stay unchanged. Removed items are added again. Invalid items are reported and left out. Raises
+        UnknownJob; JobConflict when the spider has several recurring jobs, or the job is cancelled; UsageError.
         """
         if not 0 < len(items) <= MOST_CHANGED:
             raise UsageError(f"items: give 1 to {MOST_CHANGED:,}; longer lists are submitted to a job.")
