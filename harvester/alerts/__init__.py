@@ -1,1 +1,1 @@
-"""Tells people: an alert goes out through every channel that is configured."""
+"""Sends alerts to people through every configured channel."""

@@ -1,8 +1,8 @@
-"""The channels of alerts: webhook, Slack, Discord, Telegram, e-mail, each when it is configured.
+"""The channels of alerts: webhook, Slack, Discord, Telegram and e-mail. Each is used when it is configured.
 
-Spidermon's own actions are not used: its Slack wants a bot's token and no webhook, its Telegram breaks on
-`_` and `&` in a text, its e-mail stands on a deprecated part of Scrapy, and its errors show the address,
-which is secret.
+Spidermon's own actions are not used. Its Slack action needs a bot token and takes no webhook, its Telegram action fails
+on `_` and `&` in a text, its e-mail action builds on a deprecated part of Scrapy, and its errors show the webhook's
+address, which is a secret.
 """
 
 import logging
@@ -28,17 +28,17 @@ TELEGRAM_CHARACTERS = 4096
 
 
 class Alert(NamedTuple):
-    """What is to be told, of a run or a site."""
+    """A message about a run or a site."""
 
     title: str
     lines: list[str]
-    """What was found, a line each."""
+    """The findings, one a line."""
     report: Path | None
     payload: dict[str, Any]
-    """The same as data, for the webhook."""
+    """The findings as data, for the webhook."""
 
     def text(self, most: int | None = None) -> str:
-        """Title and lines, within `most` characters; a line that does not fit is left out and counted."""
+        """Returns title and lines in at most `most` characters. Lines that do not fit are left out and counted."""
         ending = [f"Report: {self.report}"] if self.report else []
         lines = [self.title, *self.lines, *ending]
         if most is None or len("\n".join(lines)) <= most:
@@ -50,9 +50,9 @@ class Alert(NamedTuple):
 
 
 def send(config: Config, alert: Alert) -> bool:
-    """Sends the alert through every configured channel. What cannot be sent is logged, never raised.
+    """Sends the alert through every configured channel. Errors are logged, never raised.
 
-    Returns whether it arrived by any of them.
+    Returns True if at least one channel accepted it.
     """
     channels = configured_channels(config, alert)
     if not channels:
@@ -62,7 +62,7 @@ def send(config: Config, alert: Alert) -> bool:
 
 
 def configured_channels(config: Config, alert: Alert) -> dict[str, Callable[[], None]]:
-    """Name of each configured channel -> what sends the alert there once."""
+    """Maps the name of each configured channel to a function that sends the alert once."""
     channels: dict[str, Callable[[], None]] = {}
 
     def add_post(name: str, url: SecretStr | None, body: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ def configured_channels(config: Config, alert: Alert) -> dict[str, Callable[[], 
 
 
 def incomplete_channels(config: Config) -> list[str]:
-    """A sentence for each channel that is configured by half, so that it is noticed before it is needed."""
+    """Returns a sentence for each half-configured channel, so that the gap is noticed before an alert is needed."""
     sentences = []
     if bool(config.alert_telegram_token) != bool(config.alert_telegram_chat_id):
         sentences.append(
@@ -96,7 +96,7 @@ def incomplete_channels(config: Config) -> list[str]:
 
 
 def send_email(config: Config, alert: Alert) -> None:
-    """One e-mail to all addresses, with the report attached. Raises OSError, as smtplib's errors are."""
+    """Sends one e-mail to all addresses, with the report attached. Raises OSError; smtplib's errors are OSErrors."""
     assert config.alert_email_to
     assert config.smtp_host
     message = EmailMessage()
@@ -115,6 +115,6 @@ def send_email(config: Config, alert: Alert) -> None:
 
 
 def _slack_text(alert: Alert) -> str:
-    """`&`, `<` and `>` are Slack's own signs. Escaping them lengthens the text: it is cut with room to spare."""
+    """Escapes `&`, `<` and `>`, which are Slack's own signs. The text is cut earlier, because escapes lengthen it."""
     text = alert.text(SLACK_CHARACTERS - 500)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

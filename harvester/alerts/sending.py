@@ -1,4 +1,4 @@
-"""Sending small messages: three tries, short timeouts, and never an exception or a secret in the log."""
+"""Sends small messages with three tries and short timeouts. Never raises, and never logs a secret."""
 
 import json
 import logging
@@ -14,16 +14,16 @@ from typing import IO, Any
 logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 5.0
-"""For each step of a try."""
+"""Seconds that each step of a try may take."""
 TRIES = 3
 PAUSE_SECONDS = 1.0
-"""Before the second try; twice as long before the third."""
+"""Seconds to wait before the second try; twice as long before the third."""
 LONGEST_PAUSE_SECONDS = 10.0
-"""A receiver that asks for a longer pause is not waited for."""
+"""Maximum number of seconds to wait for a receiver. One that wants a longer pause gets no further try."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected POST would arrive as a GET without its body, and look like a success."""
+    """Refuses redirects: a redirected POST would arrive as a GET without its body, and look like a success."""
 
     def redirect_request(
         self,
@@ -41,7 +41,7 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 
 def send_with_retries(channel: str, send: Callable[[], None]) -> bool:
-    """Calls `send` until it succeeds, at most TRIES times. Returns whether it did; why not is logged."""
+    """Calls `send` until it succeeds, at most TRIES times. Returns True on success; failures are logged."""
     for attempt in range(1, TRIES + 1):
         try:
             send()
@@ -59,7 +59,7 @@ def send_with_retries(channel: str, send: Callable[[], None]) -> bool:
 
 
 def post_json(url: str, body: dict[str, Any], user_agent: str) -> None:
-    """One POST. Raises HTTPError (no success), other OSErrors, HTTPException, and ValueError (no address)."""
+    """Sends one POST. Raises HTTPError (no success), other OSErrors, HTTPException, and ValueError (bad address)."""
     request = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
     request.add_header("Content-Type", "application/json")
     request.add_header("User-Agent", user_agent)
@@ -71,12 +71,12 @@ def post_json(url: str, body: dict[str, Any], user_agent: str) -> None:
 
 
 def _pause(error: Exception, attempt: int) -> float | None:
-    """Seconds until the next try; None when another try is pointless."""
+    """Returns the seconds to wait before the next try, or None when another try is pointless."""
     if isinstance(error, urllib.error.HTTPError):
         if error.code != 429 and error.code < 500:
             return None
         asked = error.headers.get("Retry-After", "")
-        if asked.isdecimal():  # ² is a digit, too
+        if asked.isdecimal():  # str.isdigit would accept ²
             return float(asked) if float(asked) <= LONGEST_PAUSE_SECONDS else None
     elif isinstance(error, smtplib.SMTPResponseException):
         if error.smtp_code >= 500:
@@ -87,7 +87,7 @@ def _pause(error: Exception, attempt: int) -> float | None:
 
 
 def _describe(error: Exception) -> str:
-    """What went wrong, without the address: those of webhooks are secrets, and some exceptions quote them."""
+    """Describes the error without the address: webhook addresses are secrets, and some exceptions quote them."""
     if isinstance(error, urllib.error.HTTPError):
         return f"it answered HTTP {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):

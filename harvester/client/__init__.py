@@ -1,1 +1,1 @@
-"""What talks to a controller on another machine: the same calls as `harvester.jobs.service` has here."""
+"""A client of a controller on another machine, with the same calls as `harvester.jobs.service`."""

@@ -1,4 +1,4 @@
-"""Where a controller is, and the token by which it is asked: from options, settings, or this machine's own token."""
+"""The address and token of a controller: from options, from settings, or the own token of this machine."""
 
 import re
 from pathlib import Path
@@ -13,18 +13,18 @@ from harvester.masking import mask
 from harvester.stores.private_files import is_closed
 
 API = "/api/v1"
-"""Below which a controller is asked, and with which its address is often given."""
+"""Path prefix of the API. Users often include it in the controller's address."""
 OWN_TOKEN = "token"
-"""File in the state folder: the token that a controller of this machine made for itself."""
+"""Name of a file in the state folder, with the token that a controller of this machine made for itself."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _is_token = re.compile(r"[\x21-\x7e]{8,500}").fullmatch
 
 
 class ControllerAccess(NamedTuple):
-    """A controller, and who asks it."""
+    """The address of a controller, and the token for it."""
 
     url: str
-    """Without a slash at its end."""
+    """The address, without a slash at its end."""
     token: str
 
     def __repr__(self) -> str:
@@ -32,10 +32,10 @@ class ControllerAccess(NamedTuple):
 
 
 def access_of(config: Config, url: str = "", token_file: Path | None = None) -> ControllerAccess | None:
-    """What is given here goes before HARVESTER_URL and the token of the settings. None: no controller is named.
+    """Returns the controller to call, or None when no controller is named.
 
-    Raises UsageError for an address that cannot be used, or to which the token would go in the open, and when there is
-    no token.
+    Arguments take precedence over HARVESTER_URL and the token of the settings. Raises UsageError for a bad address, for
+    one that would show the token in plain text to others, and when there is no token.
     """
     address = (url or config.url).rstrip("/").removesuffix(API).rstrip("/")
     if not address:
@@ -58,7 +58,7 @@ def access_of(config: Config, url: str = "", token_file: Path | None = None) -> 
 
 
 def _token(config: Config, given: Path | None, *, is_here: bool) -> str:
-    """That of a file, of the settings, or of this machine's own controller."""
+    """Returns the token from a file, from the settings, or from this machine's own controller, in this order."""
     if given is None and config.token:
         return config.token.get_secret_value().strip()
     own = config.state_dir / OWN_TOKEN

@@ -1,7 +1,7 @@
-"""Asks a controller over HTTP. What it says of errors comes back as the exception that it was there.
+"""Sends requests to a controller over HTTP, and raises its errors as the exceptions that were raised there.
 
-A request that may be repeated is, while the controller is away: once it has answered, it is waited for as long as a
-restart takes. Redirects are not followed, so the token goes nowhere else, and no line of a log shows it.
+Repeatable requests are retried: a controller that has already answered may be away for as long as a restart takes.
+Redirects are not followed, so that the token reaches no other host, and no log shows the token.
 """
 
 import asyncio
@@ -32,22 +32,22 @@ T = TypeVar("T")
 Parameters = Mapping[str, str | int | float | Sequence[str]]
 
 PATIENCE_S = 300.0
-"""How long a controller is waited for that has answered before."""
+"""Seconds to retry a controller that has answered before and is away now."""
 FIRST_PAUSE_S, MOST_PAUSE_S = 0.2, 5.0
-"""Between two tries; the pause is doubled each time."""
+"""Minimum and maximum number of seconds between two tries; the pause doubles each time."""
 CONNECT_S = 10.0
 ANSWER_S = 120.0
-"""How long an answer may take, and each further part of it."""
+"""Seconds to wait for an answer to begin, and between its parts."""
 MOST_SAID = 2000
-"""Characters of what a controller says of an error."""
+"""Maximum number of characters of an error message of a controller."""
 _AWAY = frozenset({429, 502, 503, 504})
 
 for _name in ("httpx2", "httpcore2"):
-    logging.getLogger(_name).setLevel(logging.WARNING)  # below it, every request with its headers
+    logging.getLogger(_name).setLevel(logging.WARNING)  # at lower levels they log every request with its headers
 
 
 class _Problem(msgspec.Struct):
-    """RFC 9457, as far as it is used."""
+    """A problem document of RFC 9457, with the fields in use."""
 
     type: str = ""
     detail: str = ""
@@ -62,35 +62,35 @@ _ERRORS: Mapping[str, type[HarvesterError]] = {
     "no_room": StorageError,
     "server_away": ServiceError,
 }
-"""By the last word of a problem's type."""
+"""Maps the last word of a problem type to the exception it stands for."""
 
 
 _LATER = frozenset({"too_many", "under_way"})
-"""Words of problems that pass while one waits."""
+"""Words of problems that pass after a while, so that a retry helps."""
 
 
 class Body(NamedTuple):
-    """What is sent as it is."""
+    """A request body that is sent unchanged."""
 
     content: bytes
     media_type: str
 
 
 class _Failure(NamedTuple):
-    """What an answer means."""
+    """The error behind an answer without success."""
 
     error: HarvesterError
     again: bool = False
-    """Whether it passes."""
+    """True if a retry may succeed."""
 
 
 class ControllerConnection:
-    """To one controller. `async with`."""
+    """A connection to one controller, closed with `close`."""
 
     def __init__(
         self, access: ControllerAccess, config: Config, transport: httpx2.AsyncBaseTransport | None = None
     ) -> None:
-        """`transport`: in place of the network. Raises UsageError for certificates or a proxy that are none."""
+        """Raises UsageError for unusable certificates or proxies. `transport` replaces the network."""
         self.access = access
         self._has_answered = False
         try:
@@ -99,14 +99,14 @@ class ControllerConnection:
                 headers={"Authorization": f"Bearer {access.token}", "User-Agent": config.user_agent},
                 timeout=httpx2.Timeout(ANSWER_S, connect=CONNECT_S),
                 follow_redirects=False,
-                trust_env=access.url.startswith("https:"),  # else a proxy of the environment would read the token
+                trust_env=access.url.startswith("https:"),  # otherwise a proxy of the environment would read the token
                 transport=transport,
             )
         except OSError as error:
             raise UsageError(
                 f"SSL_CERT_FILE or SSL_CERT_DIR holds no certificates: {error.strerror or error}."
             ) from None
-        except (ImportError, ValueError):  # their words may hold a password
+        except (ImportError, ValueError):  # their messages may hold a password
             raise UsageError(
                 "HTTPS_PROXY or ALL_PROXY cannot be used: give http://HOST:PORT, or name the controller in NO_PROXY."
             ) from None
@@ -124,11 +124,14 @@ class ControllerConnection:
         body: Any = None,
         key: str | None = None,
     ) -> T:
-        """The answer, read as `kind`. `path`: below /api/v1/. `body`: a Body, or what msgspec can write as JSON.
+        """Returns the answer of the controller, read as `kind`.
 
-        It is asked again while the controller is away: done twice it must be as done once, or `key`, an idempotency
-        key, says that it is the same. Raises what was raised there, UsageError for a token that is refused,
-        ServiceError when the controller cannot be reached.
+        `path` is below /api/v1/. `body` is a Body, or anything that msgspec can write as JSON. The request is retried
+        while the controller is away. So it must be idempotent, or have a `key` (an idempotency key) by which the
+        controller recognises a repetition.
+
+        Raises the exception that was raised by the controller, UsageError for a refused token, and ServiceError when
+        the controller cannot be reached.
         """
         headers = {"Idempotency-Key": f'"{key}"'} if key else {}
         content = None
@@ -144,7 +147,7 @@ class ControllerConnection:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Parameters | None = None) -> AsyncIterator[httpx2.Response]:
-        """An answer of any length, to be read as it comes. Raises as `ask`, also when it breaks off."""
+        """Returns an answer of any length, to be read in parts. Raises like `ask`, also when the answer breaks off."""
         request = self._request("GET", path, query)
         response = await self._patiently(request, streamed=True)
         try:
@@ -164,7 +167,7 @@ class ControllerConnection:
             ) from None
 
     async def _patiently(self, request: httpx2.Request, *, streamed: bool = False) -> httpx2.Response:
-        """The answer, if it is one of success."""
+        """Returns the first successful answer. Retries while the failure may pass, then raises its error."""
         until = time.monotonic() + PATIENCE_S
         pause_s = FIRST_PAUSE_S
         while True:
@@ -186,7 +189,7 @@ class ControllerConnection:
             await asyncio.sleep(wait_s)
 
     async def _failure(self, response: httpx2.Response) -> "_Failure":
-        """What an answer means that is none of success."""
+        """Reads the error of an answer without success."""
         status, problem = response.status_code, _Problem()
         try:
             if response.headers.get("content-type", "").startswith("application/problem+json"):
@@ -209,7 +212,7 @@ class ControllerConnection:
             return ServiceError(f"The controller at {self.access.url} answers HTTP {status}: {said}")
         if 300 <= status < 400:
             return self._is_none("it redirects, and the token goes nowhere else: give the address that it redirects to")
-        if status == 413:  # the controller says why
+        if status == 413:  # a 413 of the controller itself has a message and was handled above
             return ServiceError(
                 f"What stands before the controller at {self.access.url} takes no body that long (HTTP 413): have it"
                 " take any, as by client_max_body_size 0 of nginx."

@@ -1,9 +1,9 @@
-"""The calls of `harvester.jobs.service.JobService`, asked of a controller on another machine.
+"""The calls of `harvester.jobs.service.JobService`, sent to a controller on another machine.
 
     async with remote_jobs(Access("https://harvester.example.org", token), Config()) as jobs:
         job = await jobs.wait("bluesky-1a2b3c4d")
 
-They return and raise the same; ServiceError also when the controller cannot be reached.
+Results and exceptions are the same. ServiceError is also raised when the controller cannot be reached.
 """
 
 import asyncio
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from harvester.stores.postgres import Postgres
 
 MOST_ROWS = 500
-"""Of a page of a list."""
+"""Maximum number of rows in a page of a list."""
 MOST_NAMES = 1000
-"""Items that are named in one request."""
+"""Maximum number of items that one request names."""
 LONGEST_WAIT_S = 30.0
-"""That one request waits for the end of a job."""
+"""Maximum number of seconds that one request waits for the end of a job."""
 LOOK_S = 0.2
-"""Between two looks at a batch."""
+"""Seconds between two checks whether a batch is done."""
 ANY_KIND = "item"
-"""Of items whose kind the controller knows."""
+"""Kind of items whose real kind is known to the controller."""
 
 
 @asynccontextmanager
 async def remote_jobs(access: ControllerAccess, config: Config) -> AsyncIterator["RemoteJobs"]:
-    """Connects when something is asked."""
+    """Opens a client for jobs. The connection is made by its first call."""
     connection = ControllerConnection(access, config)
     try:
         yield RemoteJobs(connection, config)
@@ -69,7 +69,7 @@ class _ItemPage:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What is done to many items, in the background."""
+    """A change to many items that runs in the background."""
 
     id: str
     state: str
@@ -94,7 +94,7 @@ class _Changed:
 
 
 class RemoteJobs:
-    """Everything that can be asked of jobs and done to them."""
+    """Reads, changes and exports the jobs of a controller."""
 
     def __init__(self, connection: ControllerConnection, config: Config) -> None:
         self.config = config
@@ -103,11 +103,11 @@ class RemoteJobs:
     # Looking ----------------------------------------------------------------------------------------------
 
     async def job(self, job: str) -> Job:
-        """As it is now. Raises UnknownJob."""
+        """Returns the job in its current state. Raises UnknownJob."""
         return (await self.report(job)).job
 
     async def jobs(self, spider: str = "", states: Iterable[JobState] = (), most: int = 100) -> list[Job]:
-        """The latest first, with the counts that were made last."""
+        """Returns jobs, the latest first, with the counts that were made last."""
         query: dict[str, Any] = {"spider": spider, "state": [str(each) for each in states]}
         found: list[Job] = []
         after: str | None = ""
@@ -119,11 +119,11 @@ class RemoteJobs:
         return found
 
     async def report(self, job: str) -> JobReport:
-        """How far it is, and why it is no farther."""
+        """Returns the progress of a job, and what holds it up."""
         return await self._connection.ask("GET", _path(job), JobReport)
 
     async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:
-        """In the order of their ids, with what came of them. Raises UsageError for a state or site that is none."""
+        """Returns items with their results, by ascending id. Raises UsageError for an unknown state or site."""
         query: dict[str, Any] = {"site": which.site, "kind": which.kind, "text": which.text, "results": "true"}
         query |= {"state": _words(which.state), "outcome": _words(which.outcome)}
         found: list[ItemReport] = []
@@ -135,13 +135,12 @@ class RemoteJobs:
             after = page.next
         return found
 
-    # Giving and taking ------------------------------------------------------------------------------------
+    # Submitting, adding, exporting --------------------------------------------------------------------------
 
     async def submit(self, wanted: Submission, given: Input) -> Submitted:
-        """Makes a job of the lines of an input, which are read here and sent a part at a time, each once.
+        """Creates a job from the lines of an input, which are read locally and sent in parts, each part once.
 
-        While the controller is away it is waited for. Whoever was interrupted submits once more with the same
-        idempotency key.
+        Waits while the controller is away. After an interruption, submit with the same idempotency key to continue.
         """
         check_key(wanted.idempotency_key)
         query: dict[str, Any] = {
@@ -161,7 +160,7 @@ class RemoteJobs:
     async def add(
         self, job: str, given: Input | Sequence[str], kind: str = "", often: float | None = None
     ) -> Submitted:
-        """Adds items to a job: those of an input, or those with these keys. One that was removed is there again."""
+        """Adds items to a job: the lines of an input, or the given keys. Removed items are restored."""
         query: dict[str, Any] = {"kind": kind} | ({} if often is None else {"often": often})
         path = _path(job, "items", "upload")
         parts = Parts(self._connection, path, query, job.rpartition("-")[0], self.config, goes_on=False)
@@ -177,30 +176,30 @@ class RemoteJobs:
             return await parts.send(lines, at_hand=size_of(file) > 0)
 
     async def export(self, job: str, wanted: FileExport) -> list[Exported]:
-        """Writes files of its records and its manifest, here. Raises StorageError when one cannot be written."""
+        """Writes the job's records and manifest into local files. Raises StorageError when a file cannot be written."""
         known = await self.job(job)
         folder = wanted.folder or self.config.data_dir / "exports" / known.id
         exporter = Exporter(RemoteRows(self._connection, _path(known.id, "rows")), wanted.only)
         return await exporter.to_files(folder, wanted.form, zstd=wanted.zstd, csv_options=wanted.csv_options)
 
     async def export_to(self, job: str, postgres: "Postgres", only: Sequence[str] = ()) -> list[Stored]:
-        """Writes the same into tables. Raises ServiceError and StorageError of PostgreSQL."""
+        """Writes the job's records and manifest into tables. Raises ServiceError and StorageError of PostgreSQL."""
         from harvester.stores.postgres import CODEC
 
         known = await self.job(job)
         rows = RemoteRows(self._connection, _path(known.id, "rows"), CODEC)
         return await Exporter(rows, only).to_postgres(postgres)
 
-    # Doing ------------------------------------------------------------------------------------------------
+    # Changing ---------------------------------------------------------------------------------------------
 
     async def remove(self, job: str, items: Sequence[str]) -> int:
-        """Takes items out of a job, by id or key; how many. Their records stay."""
+        """Removes items from a job, by id or key, and returns their number. Their records stay."""
         return sum([await self._change(job, "remove", {"items": names}) for names in _named(items)])
 
     async def change(
         self, job: str, items: Sequence[str], inputs: Mapping[str, str], often: float | None = None
     ) -> int:
-        """Changes what items ask for, by id or key, or how often they are looked at; how many."""
+        """Changes the inputs of items, or how often they are visited, by id or key. Returns the number of items."""
         changes = {"input": dict(inputs), "often": often}
         return sum([await self._change(job, "change", changes | {"items": names}) for names in _named(items)])
 
@@ -208,24 +207,24 @@ class RemoteJobs:
         return (await self._connection.ask("POST", _path(job, "items", word), _Changed, body=body)).items
 
     async def pause(self, job: str, reason: str = "") -> None:
-        """No more items are fed. Those that are active come to their end. One that is paused stays so."""
+        """Pauses a job: no more items are fed, and active ones end normally. A paused job stays paused."""
         await self._connection.ask("POST", _path(job, "pause"), Job, body={"reason": reason})
 
     async def resume(self, job: str) -> None:
-        """Ends a pause. One that is open stays so."""
+        """Ends a pause. An open job stays open."""
         await self._connection.ask("POST", _path(job, "resume"), Job)
 
     async def cancel(self, job: str) -> int:
-        """Skips what waits, for good; how many items. Those that are active come to their end."""
+        """Skips all waiting items for good, and returns their number. Active items end normally."""
         before = await self.job(job)
         batch = await self._connection.ask("POST", _path(job, "cancel"), _Batch)
         number = await self._done(batch)
         return 0 if before.state is JobState.CANCELLED else number
 
     async def retry(self, job: str, items: Sequence[str] = (), outcome: str = "") -> int:
-        """Has items tried again, now: those named by id or key, those with the outcome, or all that failed; how many.
+        """Retries items now: those named by id or key, those with the outcome, or all failed ones.
 
-        Items that wait already, or are active, are not among them.
+        Returns their number. Items that wait already, or are active, are left out.
         """
         bodies: list[dict[str, Any]] = [{"items": names} for names in _named(items)]
         if not bodies:
@@ -239,7 +238,7 @@ class RemoteJobs:
         return number
 
     async def _done(self, batch: _Batch) -> int:
-        """Of how many items it was, when it has ended. Raises UsageError when it failed."""
+        """Waits for the end of a batch and returns its number of items. Raises UsageError when the batch failed."""
         while batch.state == "running":
             await asyncio.sleep(LOOK_S)
             batch = await self._connection.ask("GET", f"batches/{quote(batch.id, safe='')}", _Batch)
@@ -248,16 +247,16 @@ class RemoteJobs:
         return batch.done
 
     async def set_priority(self, job: str, priority: int) -> None:
-        """Its items are fed before those of jobs with a smaller one."""
+        """Sets the priority of a job. Items of jobs with a larger number are fed first."""
         await self._connection.ask("PUT", _path(job, "priority"), Job, body={"priority": priority})
 
     async def add_webhook(self, url: str, job: str) -> tuple[str, str]:
-        """Has the controller tell an address of a job that is paused or ends: the webhook's id, and its secret."""
+        """Adds a webhook for the end or a pause of a job. Returns the webhook's id and its secret."""
         added = await self._connection.ask("POST", "webhooks", _AddedWebhook, body={"url": url, "job": job})
         return added.webhook.id, added.secret
 
     async def wait(self, job: str, timeout_s: float | None = None) -> Job:
-        """The job when it is finished or cancelled, or when the time is over. Raises UsageError if that never comes."""
+        """Returns the job when it has ended, or at the timeout. Raises UsageError for a wait that would never end."""
         known = await self.job(job)
         check_waitable(known, timeout_s)
         until = None if timeout_s is None else time.monotonic() + timeout_s
@@ -269,7 +268,7 @@ class RemoteJobs:
 
 
 def _path(job: str, *parts: str) -> str:
-    """Of a job. Raises UnknownJob for what can be none, since it would lead elsewhere."""
+    """Builds the path of a job. Raises UnknownJob for dots alone, which would lead to another path."""
     if not job.strip("."):
         raise UnknownJob(f"There is no job {job!r}; `harvester jobs list` shows those there are.")
     return "/".join(["jobs", *(quote(each, safe="") for each in (job, *parts))])

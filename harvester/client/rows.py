@@ -1,4 +1,4 @@
-"""The rows of a job as a controller streams them: documents of BSON, so that each value has the type it has there."""
+"""The rows of a job, streamed by a controller as BSON documents, so that each value keeps its type."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from harvester.jobs.export import MANIFEST
 from harvester.project import spider_loader
 
 MOST_BYTES = 1 << 30
-"""Of a document: a row of the manifest names all records and files of an item, and may have a million of them."""
+"""Maximum number of bytes of a document. A row of the manifest may name a million records and files of an item."""
 _HEAD_BYTES = 4
 _AWARE: CodecOptions[Document] = CodecOptions(tz_aware=True)
 
@@ -35,7 +35,7 @@ class _Field:
 
 
 class RemoteRows:
-    """Those of one job."""
+    """Streams the rows of a job from a controller."""
 
     def __init__(self, connection: ControllerConnection, path: str, codec: CodecOptions[Document] = _AWARE) -> None:
         self._connection = connection
@@ -43,8 +43,8 @@ class RemoteRows:
         self._codec = codec
 
     async def collections(self) -> list[str]:
-        """Those that have records of the job. Raises UsageError for one whose records this project does not know."""
-        spider_loader()  # with the spiders it imports the records of the project
+        """Returns the collections with records of the job. Raises UsageError for kinds that this project lacks."""
+        spider_loader()  # importing the spiders also registers the record kinds of the project
         names = (await self._connection.ask("GET", self._path, _Collections)).names
         know_collections(names)
         if unknown := set(names) - {kind.COLLECTION for kind in RECORDS.values()}:
@@ -86,7 +86,7 @@ class RemoteRows:
 
 
 def _size_at(buffer: bytearray, at: int) -> int:
-    """Of the document that begins there; more than there is when its size is not known yet."""
+    """Returns the size of the document at this place, or more than the buffer holds when the size is not known yet."""
     if len(buffer) - at < _HEAD_BYTES:
         return _HEAD_BYTES + 1
     size = int.from_bytes(buffer[at : at + _HEAD_BYTES], "little")

@@ -1,6 +1,6 @@
-"""Sends the items of an input to a controller, a part after another: each is safe there before the next is read.
+"""Sends the items of an input to a controller in parts. Each part is stored there before the next is read.
 
-A part is asked for again until the controller has answered, with the same idempotency key, so it is done once. Memory
+A part is retried with the same idempotency key until the controller has answered, so that it is stored once. Memory
 does not grow with the input.
 """
 
@@ -17,19 +17,19 @@ from harvester.jobs.inputs import PACKED, BadLine, packed
 from harvester.jobs.submission import CHUNK, BadLines, Submitted, bad_file, with_progress
 
 FILE_CHUNK = 5000
-"""Items of a part, of an input that need not be waited for."""
+"""Number of items in a part, for an input that can be read at once."""
 MOST_BYTES = 4 << 20
-"""After which a part is full, however few items and bad lines it has."""
+"""Bytes of items and bad lines that make a part full, however few there are."""
 
 
 class _Part(NamedTuple):
     content: bytes
     bad: list[BadLine]
-    """Found while it was read."""
+    """Bad lines found while the part was read."""
 
 
 class Parts:
-    """What is sent of one input. `begin`, then `send`."""
+    """Sends an input in parts. Call `begin`, then `send`."""
 
     def __init__(
         self,
@@ -41,27 +41,28 @@ class Parts:
         *,
         goes_on: bool,
     ) -> None:
-        """`goes_on`: whether the same command adds the rest to the same job."""
+        """`goes_on`: True if the same command, repeated, adds the rest to the same job."""
         self._connection = connection
         self._path = path
         self._query = query
         self._goes_on = goes_on
         self._run = secrets.token_hex(16)
         self._number = 0
-        """Of the part that is sent next."""
+        """Number of the next part."""
         self._bad = BadLines(bad_file(config, spider))
         self._job: str | None = None
         self._begun = False
         self._accepted = self._known = 0
 
     async def begin(self) -> None:
-        """Sends nothing: what can be known to be wrong before the first item is refused now."""
+        """Sends an empty part, so that errors are raised before the first item is read."""
         await self._ask(b"")
 
     async def send(self, lines: Iterable[Found | BadLine], *, at_hand: bool = False) -> Submitted:
-        """Sends all of them. `at_hand`: whether they can be read at once.
+        """Sends all lines. `at_hand`: True if the lines can be read at once, so that parts may be large.
 
-        Raises what the controller does, and what reading raises. What was sent before stays, as is said.
+        Raises the errors of the controller and of reading. Parts sent earlier stay, and the error says how many items
+        they had.
         """
         rest = iter(lines)
         with self._bad:
@@ -88,7 +89,7 @@ class Parts:
         )
 
     async def _take(self, content: bytes) -> list[BadLine]:
-        """Those lines that the controller finds bad."""
+        """Sends one part and returns the lines that the controller refused."""
         came = await self._ask(content)
         if self._job is None and came.job:
             self._job, self._begun = came.job, came.begun
@@ -104,7 +105,7 @@ class Parts:
 
 
 def _read(lines: Iterator[Found | BadLine], most: int) -> _Part | None:
-    """None: there are no more."""
+    """Reads the next part; None at the end of the input."""
     content: list[bytes] = []
     bad: list[BadLine] = []
     size = 0

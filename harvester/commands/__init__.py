@@ -1,1 +1,1 @@
-"""Commands of `scrapy` in a project that has the add-on."""
+"""Replacements for commands of `scrapy`, used in a project that has the add-on."""

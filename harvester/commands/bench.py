@@ -1,4 +1,4 @@
-"""`scrapy bench`: how fast Scrapy itself is here."""
+"""`scrapy bench`: measures how fast Scrapy itself is on this machine."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from harvester.commands.standalone import be_alone
 
 
 class BenchCommand(ScrapyBench):
-    """As Scrapy's: its server is on this machine, where harvester's own downloads do not go."""
+    """Scrapy's command with Scrapy's own downloader. harvester's would refuse the benchmark's local server."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
@@ -18,7 +18,7 @@ class BenchCommand(ScrapyBench):
             self.settings,
             DOWNLOADER_MIDDLEWARES_BASE=default_settings.DOWNLOADER_MIDDLEWARES_BASE,
             DOWNLOAD_HANDLERS_BASE=default_settings.DOWNLOAD_HANDLERS_BASE,
-            EXTENSIONS_BASE=default_settings.EXTENSIONS_BASE,  # LogStats tells the rate
+            EXTENSIONS_BASE=default_settings.EXTENSIONS_BASE,  # LogStats prints the rate
             ROBOTSTXT_OBEY=False,
             DOWNLOAD_DELAY=0,
         )

@@ -1,4 +1,4 @@
-"""`scrapy check`, which leaves nothing behind."""
+"""`scrapy check`, which stores nothing."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from harvester.commands.standalone import be_alone
 
 
 class CheckCommand(ScrapyCheck):
-    """As Scrapy's: requests of contracts have callbacks that no frontier can keep."""
+    """Scrapy's command without the frontier, which cannot save the callbacks of contract requests."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)

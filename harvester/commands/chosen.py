@@ -1,6 +1,6 @@
 """Entry points for Scrapy's commands. They choose harvester's in a project with the add-on, and Scrapy's elsewhere.
 
-Scrapy creates all of them at every start, in each project of the environment. So this module imports little.
+Scrapy creates all commands at every start, in each project of the environment. So this module imports little.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any
 
 from harvester.worker import interrupts
 
-if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, have their own way with Ctrl-C
+if sys.argv[1:2] in (["crawl"], ["import"]):  # other commands, like `scrapy shell`, handle Ctrl-C themselves
     interrupts.end_on_signals()  # before the long imports, until Scrapy handles signals
 
 from scrapy.commands import ScrapyCommand
@@ -58,14 +58,14 @@ class View(_Chosen): ...
 
 
 class Import(_Chosen):
-    """Scrapy has none."""
+    """`scrapy import`, a command that Scrapy itself does not have."""
 
     def __new__(cls) -> Any:
         return super().__new__(cls) if _prepared() else NoImport()
 
 
 class NoImport(ScrapyCommand):
-    """`scrapy import` in a project without the add-on."""
+    """`scrapy import` in a project without the add-on: prints how to add it."""
 
     requires_project = True
 
@@ -92,6 +92,6 @@ def _prepared() -> bool:
     if sys.platform != "win32":
         import uvloop
 
-        # Scrapy would make asyncio's own loop first and throw it away, which Python complains about at exit.
+        # Scrapy would first create asyncio's own loop and drop it, and Python would complain about it at exit.
         asyncio.set_event_loop(uvloop.new_event_loop())
     return True

@@ -1,4 +1,4 @@
-"""`scrapy crawl`, with arguments checked first, and an exit code that means something."""
+"""`scrapy crawl`, with arguments checked first and distinct exit codes."""
 
 import argparse
 import logging
@@ -32,19 +32,19 @@ logger = logging.getLogger(__name__)
 
 
 class CrawlCommand(ScrapyCrawl):
-    """Exit codes: see docs/operating.md. `-a help` prints a spider's arguments."""
+    """Crawls with one spider. Exit codes: see docs/operating.md. `-a help` prints a spider's arguments."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
         self._help = "help" in opts.spargs
         opts.spargs = [argument for argument in opts.spargs if argument != "help"]
         try:
-            Addon.update_pre_crawler_settings(self.settings)  # -o is checked against its formats
+            Addon.update_pre_crawler_settings(self.settings)  # registers the formats that -o is checked against
         except HarvesterError as error:  # the configuration is bad, so the run cannot be recorded
             print(error, file=sys.stderr)
             sys.exit(error.exit_code)
         super().process_options(args, opts)
-        # Scrapyd passes these as arguments of the spider.
+        # Scrapyd passes these as spider arguments.
         self.settings.set("SCRAPYD_JOB", opts.spargs.pop("_job", ""), priority="cmdline")
         opts.spargs.pop("_version", None)
         for name in sorted(names().intersection(self.settings)):
@@ -53,7 +53,7 @@ class CrawlCommand(ScrapyCrawl):
             )
         try:
             loader_of(self.settings)
-        except HarvesterError as error:  # Scrapy would show a traceback of it
+        except HarvesterError as error:  # Scrapy would show its traceback
             self._tell(args[0] if args else "", opts.spargs, error)
             sys.exit(error.exit_code)
 
@@ -90,7 +90,7 @@ class CrawlCommand(ScrapyCrawl):
             self.exitcode = self._tell(spider.name, opts.spargs, error)
 
     def _tell(self, spider: str, arguments: dict[str, str], error: Exception) -> int:
-        """Says, last, why the crawl did not begin, and writes that down. Returns the exit code."""
+        """Logs as the last line why the crawl did not begin, and records it as a run. Returns the exit code."""
         assert self.settings
         write_down_unopened(self.settings, spider, arguments, error)
         said = str(error) if isinstance(error, HarvesterError) else f"The crawl could not begin: {fault_of(error)}"
@@ -107,13 +107,13 @@ class CrawlCommand(ScrapyCrawl):
             raise ScrapyUsageError(unknown_spider(name, self.crawler_process.spider_loader), print_help=False) from None
 
     def _needs_redis(self, spider: type[Spider]) -> bool:
-        """For the frontier, or to share a host's politeness with other processes."""
+        """Returns True if the spider uses the frontier, or shares a host's politeness with other processes."""
         assert self.settings
         scheduler = (spider.custom_settings or {}).get("SCHEDULER", self.settings["SCHEDULER"])
         return bool(load_config().requests_per_second) or issubclass(load_object(scheduler), Scheduler)
 
     def _crawl(self, spider: type[Spider], opts: argparse.Namespace) -> int:
-        """Runs the spider; returns the exit code. Raises what kept it from beginning."""
+        """Runs the spider and returns the exit code. Raises the error that kept the crawl from beginning."""
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
         crawler = process.create_crawler(spider)
@@ -124,7 +124,7 @@ class CrawlCommand(ScrapyCrawl):
         if crawler._extensions is None:
             if error:
                 raise error
-            interrupts.leave()  # a second signal before anything was made
+            interrupts.leave()  # a second signal, before anything was created
         stats = crawler.stats
         if not task.done():  # a second signal
             if not stats.get_value("start_time"):
@@ -138,13 +138,13 @@ class CrawlCommand(ScrapyCrawl):
 
 
 def _spider_in(path: Path) -> type[Spider]:
-    """The spider of a file that belongs to no project. Scrapy reads its requests again by their methods' names."""
+    """Returns the spider of a file outside any project. Saved requests name its methods only, so they still work."""
     if not path.is_file():
         raise UsageError(f"There is no file {path}.")
     sys.path.insert(0, str(path.resolve().parent))
     try:
         module = import_module(path.stem)
-    except Exception as error:  # noqa: BLE001  whatever the file raises
+    except Exception as error:  # noqa: BLE001  the file may raise anything
         raise UsageError(f"{path} cannot be read: {fault_of_import(error)}") from None
     if Path((module.__spec__ and module.__spec__.origin) or "").resolve() != path.resolve():
         raise UsageError(f"{path} has the name of another module of Python, {module.__name__}: give it one of its own.")

@@ -1,4 +1,4 @@
-"""`scrapy fetch`, which leaves nothing behind."""
+"""`scrapy fetch`, which stores nothing."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from harvester.commands.standalone import be_alone
 
 
 class FetchCommand(ScrapyFetch):
-    """As Scrapy's."""
+    """Scrapy's command, without the frontier and MongoDB."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)

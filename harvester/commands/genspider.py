@@ -1,4 +1,4 @@
-"""`scrapy genspider`, which writes into the project that calls it."""
+"""`scrapy genspider`, which writes into the calling project."""
 
 import argparse
 
@@ -6,9 +6,9 @@ from scrapy.commands.genspider import Command as ScrapyGenspider
 
 
 class GenspiderCommand(ScrapyGenspider):
-    """As Scrapy's; a project whose NEWSPIDER_MODULE is none of its SPIDER_MODULES has the file in the current folder.
+    """Writes into the current folder when NEWSPIDER_MODULE is not one of SPIDER_MODULES.
 
-    It would be a module of harvester itself for a project that takes over harvester's settings.
+    Otherwise a project that takes over harvester's settings would get the file inside the harvester package.
     """
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`scrapy import`: staged lines into MongoDB again."""
+"""`scrapy import`: reads staged lines back into MongoDB."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from harvester.commands.staged import StagedSpider
 
 
 class ImportCommand(Crawl):
-    """`scrapy import PATH... [-a spider=NAME]`, otherwise as `scrapy crawl`."""
+    """`scrapy import PATH... [-a spider=NAME]`; all else works like `scrapy crawl`."""
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         opts.spargs.setdefault("paths", ",".join(args))

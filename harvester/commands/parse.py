@@ -1,4 +1,4 @@
-"""`scrapy parse`, which shows records and leaves nothing behind."""
+"""`scrapy parse`, which shows records and stores nothing."""
 
 import argparse
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from harvester.commands.standalone import be_alone, know_formats, shown
 
 
 class ParseCommand(ScrapyParse):
-    """As Scrapy's."""
+    """Scrapy's command, which also shows harvester's records."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings

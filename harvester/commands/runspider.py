@@ -1,4 +1,4 @@
-"""`scrapy runspider`, which leaves nothing behind but what `-o` writes."""
+"""`scrapy runspider`, which stores nothing except the output of `-o`."""
 
 import argparse
 
@@ -11,7 +11,7 @@ from harvester.commands.standalone import be_alone, know_formats
 
 
 class RunspiderCommand(ScrapyRunSpider):
-    """As Scrapy's, for spiders that take no items of jobs."""
+    """Scrapy's command, which refuses spiders that take items of jobs."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings

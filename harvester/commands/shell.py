@@ -1,4 +1,4 @@
-"""`scrapy shell`, which leaves nothing behind."""
+"""`scrapy shell`, which stores nothing."""
 
 import argparse
 from threading import Thread
@@ -8,13 +8,14 @@ from scrapy.commands.shell import Command as ScrapyShell
 from harvester.commands.standalone import be_alone
 
 END_S = 5.0
-"""How long the shell waits for its event loop to end."""
+"""Seconds to wait for the event loop of the shell to end."""
 
 
 class ShellCommand(ScrapyShell):
-    """As Scrapy's, but its event loop ends before the process does.
+    """Scrapy's shell, but its event loop ends before the process does.
 
-    Scrapy leaves it running in its thread, and a process that is torn down under it may end with a segmentation fault.
+    Scrapy leaves the loop running in its thread. A process that exits under a running loop may end with a segmentation
+    fault.
     """
 
     _loop_thread: Thread | None = None

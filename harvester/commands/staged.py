@@ -1,4 +1,4 @@
-"""Reads staged lines into MongoDB again, as a run that asks nobody for anything."""
+"""Reads staged lines back into MongoDB, as a run that sends no requests."""
 
 import asyncio
 import os
@@ -30,11 +30,11 @@ from harvester.stores.objects import LocalStore, open_store
 from harvester.stores.staging import SUFFIX, read_segment
 
 CHUNK = 1000
-"""Lines that are read together."""
+"""Number of lines in a batch."""
 MOST_UNDER_WAY = 4
-"""Batches in the pipelines."""
+"""Maximum number of batches in the pipelines."""
 LOOK_S = 0.05
-"""How often it is looked whether the pipelines are done with the last ones."""
+"""Seconds between two checks whether the pipelines are done with the last items."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 _UNREADABLE = (ValueError, InvalidRecordError, ParseError)
 _LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines.files.RecordFilesPipeline")
@@ -42,7 +42,7 @@ _LEFT_OUT = ("harvester.pipelines.staging.StagingPipeline", "harvester.pipelines
 
 class _Line(msgspec.Struct):
     kind: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,59}$")]
-    """It names a folder of the rejects."""
+    """The kind of the record; the rejects of a kind lie in a folder with this name."""
     key: str
     url: str
     fetched_at: Annotated[datetime, msgspec.Meta(tz=True)]
@@ -60,7 +60,7 @@ class ImportArguments(SpiderArguments):
 
 
 class StagedSpider(HarvesterSpider):
-    """Reads what was staged. What MongoDB has of the same time, or later, stays as it is.
+    """Imports staged lines. A record that MongoDB has from the same time, or a later one, stays unchanged.
 
     Domain: none. Caveats: files are found again in a folder, not in S3. Arguments: see ImportArguments.
     """
@@ -82,12 +82,12 @@ class StagedSpider(HarvesterSpider):
             spiders = self._spiders({self._spider_of(path) for path in segments})
         except UsageError as error:
             raise self.stop_for(error) from None
-        self.resumed = True  # what is there already is no loss, so that no least number is expected
+        self.resumed = True  # expects no minimum number, since records that are already stored are left out
         store = open_store(self.config.images_location)
         self._files = store if isinstance(store, LocalStore) else None
         self._unread: Counter[str] = Counter()
         room = asyncio.Semaphore(MOST_UNDER_WAY)
-        release = lambda: room.release()  # noqa: E731  signals hold no methods of built-in types
+        release = lambda: room.release()  # noqa: E731  signals cannot hold methods of built-in types
         for ended in (signals.item_scraped, signals.item_dropped, signals.item_error):
             self.crawler.signals.connect(release, ended)
         self.crawler.signals.connect(self._not_kept, signals.item_error)
@@ -99,7 +99,7 @@ class StagedSpider(HarvesterSpider):
             for path in segments:
                 name = self._spider_of(path)
                 for batch in self._read(path, name, spiders[name], damaged):
-                    await room.acquire()  # Scrapy waits for no item of `start`
+                    await room.acquire()  # Scrapy applies no backpressure to items of `start`
                     yield await patiently(partial(_missing, database, batch))
             await self._all_kept()
         finally:
@@ -112,7 +112,7 @@ class StagedSpider(HarvesterSpider):
             )
 
     async def _let_close(self) -> None:
-        """A run that ends waits for the items at hand; Scrapy does not notice when those of `start` are done."""
+        """Lets a closing run end when its items are done. Scrapy does not notice this for items of `start`."""
         assert self.crawler.engine
         scraper = self.crawler.engine.scraper
         while (slot := scraper.slot) and not (slot.closing and slot.closing.called):
@@ -120,7 +120,7 @@ class StagedSpider(HarvesterSpider):
             await asyncio.sleep(LOOK_S)
 
     def _not_kept(self, failure: Failure) -> None:
-        """What comes after it would not be kept either."""
+        """Ends the run at the first item that cannot be stored, since the following ones would fail too."""
         error = failure.value
         if isinstance(error, RunEnding) or is_ending(self.crawler):
             return
@@ -130,14 +130,14 @@ class StagedSpider(HarvesterSpider):
             end(self.crawler, "program_error", 1, fault_of(error))
 
     async def _all_kept(self) -> None:
-        """Scrapy does not notice the end of the last item of `start`: it would look again in five seconds."""
+        """Waits until the pipelines are done. Scrapy itself would only check again after five seconds."""
         assert self.crawler.engine
         slot = self.crawler.engine.scraper.slot
         while slot and not slot.is_idle():  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
 
     def _segments(self) -> list[Path]:
-        """Raises UsageError when there is none."""
+        """Returns the segments named by the arguments. Raises UsageError for a path without any."""
         named = [Path(os.path.expanduser(path)) for path in filter(None, self.arguments.paths.split(","))]
         segments: list[Path] = []
         for path in named or [self.config.data_dir / "staging"]:
@@ -148,21 +148,21 @@ class StagedSpider(HarvesterSpider):
         return segments
 
     def _spiders(self, names: Iterable[str]) -> dict[str, type[Spider] | None]:
-        """None for one that is no part of the project. Raises UsageError when the one that is named is none."""
+        """Maps names to spiders, or to None outside the project. Raises UsageError for an unknown argument."""
         if self.arguments.spider:
             return {self.arguments.spider: load_spider(self.arguments.spider)}
         loader = spider_loader()
         return {name: loader.load(name) if name in loader.list() else None for name in names}
 
     def _spider_of(self, path: Path) -> str:
-        """<root>/<spider>/<kind>/<date>/<segment>. Raises UsageError."""
+        """Returns the spider named by <root>/<spider>/<kind>/<date>/<segment>. Raises UsageError without one."""
         _, *folders = path.absolute().parent.parts
         if not self.arguments.spider and len(folders) < 3:
             raise UsageError(f"{path}: its folders do not say which spider's lines it holds: add -a spider=NAME.")
         return self.arguments.spider or folders[-3]
 
     def _read(self, path: Path, name: str, spider: type[Spider] | None, damaged: list[str]) -> Iterator[Batch]:
-        """Also those before the place where it is damaged, of which `damaged` is told."""
+        """Yields batches of lines. Lines before a damaged place are read too, and `damaged` gets a message about it."""
         lines = self._undamaged(path, damaged)
         while chunk := list(islice(lines, CHUNK)):
             records: list[Record] = []
@@ -195,7 +195,7 @@ class StagedSpider(HarvesterSpider):
             record: Record | None = read(about.kind, about.key, raw, provenance) if read else None
         except _UNREADABLE as error:
             return Reject(about.kind, str(error), about.key, raw, about.url)
-        except Exception as error:  # noqa: BLE001  what a spider's read_staged stumbles over costs no other line
+        except Exception as error:  # noqa: BLE001  an error in a spider's read_staged costs only this line
             return Reject(about.kind, f"it cannot be read: {type(error).__name__}: {error}", about.key, raw, about.url)
         if record is None:
             self._unread[about.kind] += 1
@@ -203,7 +203,7 @@ class StagedSpider(HarvesterSpider):
         return self._with_files(record)
 
     def _with_files(self, record: Record) -> Record:
-        """The files of it that are in the folder."""
+        """Adds to the record the paths of its files that are already in the folder."""
         if not self._files or not (files := record.media()):
             return record
         here = {file.slot: place for file in files if (place := self._files.find(file.path))}
@@ -211,7 +211,7 @@ class StagedSpider(HarvesterSpider):
 
 
 async def _missing(database: AsyncDatabase[dict[str, Any]], batch: Batch) -> Batch:
-    """Without what is stored as it was then, or later: it may say more than its line does."""
+    """Removes records whose stored version is as new or newer, since it may hold more than the line does."""
     stored: dict[tuple[str, str], datetime] = {}
     for kind in {type(record) for record in batch.records}:
         keys = [record.key for record in batch.records if type(record) is kind]
@@ -228,5 +228,5 @@ async def _missing(database: AsyncDatabase[dict[str, Any]], batch: Batch) -> Bat
 
 
 def _in_milliseconds(at: datetime) -> datetime:
-    """As MongoDB keeps it."""
+    """Rounds down to milliseconds, the precision of MongoDB."""
     return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -1,4 +1,4 @@
-"""Scrapy's developer tools look at pages and leave nothing behind: no frontier, no MongoDB, no run, no report."""
+"""Settings for Scrapy's developer tools, which store nothing: no frontier, no MongoDB, no run, no report."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,16 @@ _ALONE = {
         "harvester.commands.standalone.RefusalMiddleware": 80,
         "harvester.middlewares.addresses.AddressMiddleware": 90,
     },
-    "RETRY_ENABLED": False,  # Scrapy's own asks again at once, whatever Retry-After says
+    "RETRY_ENABLED": False,  # Scrapy's own retries at once and ignores Retry-After
     "DOWNLOAD_DELAY_JITTER": 0.0,
 }
 
 
 class RefusalMiddleware:
-    """Downloader middleware: says what is not asked for, and why. In a crawl the outcome does; Scrapy says nothing."""
+    """Downloader middleware that logs refused requests with the reason.
+
+    In a crawl the outcome records it. Scrapy itself logs nothing.
+    """
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         if isinstance(exception, IgnoreRequest):
@@ -47,7 +50,7 @@ class RefusalMiddleware:
 
 
 def know_formats(settings: BaseSettings) -> None:
-    """Has `-o` be checked against harvester's formats too."""
+    """Registers harvester's feed formats, so that `-o` is checked against them too."""
     try:
         Addon.update_pre_crawler_settings(settings)
     except HarvesterError as error:
@@ -55,9 +58,9 @@ def know_formats(settings: BaseSettings) -> None:
 
 
 def be_alone(settings: BaseSettings, **more: Any) -> None:
-    """Sets what is needed for that, and `more`; what was set by `-s` stays.
+    """Applies the settings of a tool that stores nothing, and `more`. Settings given with `-s` stay.
 
-    ThrottleMiddleware shares its turns by Redis: Scrapy's own delay keeps the configured rate instead.
+    Scrapy's own delay keeps the configured rate, because ThrottleMiddleware shares its permits through Redis.
     """
     register()
     try:
@@ -77,7 +80,7 @@ def be_alone(settings: BaseSettings, **more: Any) -> None:
 
 
 def shown(outputs: Iterable[Any]) -> Iterator[Any]:
-    """What a callback yielded, as Scrapy can show it: records and requests one by one, all else as a dict."""
+    """Yields the outputs of a callback one by one, in a form that Scrapy can show: other objects become dicts."""
     for each in outputs:
         if isinstance(each, list):
             yield from shown(each)

@@ -1,4 +1,4 @@
-"""`scrapy view`, which leaves nothing behind."""
+"""`scrapy view`, which stores nothing."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from harvester.commands.standalone import be_alone
 
 
 class ViewCommand(ScrapyView):
-    """As Scrapy's."""
+    """Scrapy's command, without the frontier and MongoDB."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)
