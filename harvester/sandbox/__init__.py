@@ -1,4 +1,4 @@
-"""A local website that speaks the Bluesky API over a generated network, to try things with, and for tests.
+"""A local website with the Bluesky API over a generated network, for trials and tests.
 
-It needs no other room, and none needs it but the command `harvester sandbox`.
+It imports no other room, and only the command `harvester sandbox` imports it.
 """

@@ -1,4 +1,4 @@
-"""A repository as a CAR file: commit, Merkle search tree, records."""
+"""Builds a repository as a CAR file: commit, Merkle search tree, records."""
 
 import hashlib
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from harvester.sandbox.ids import encode_block
 from harvester.sandbox.records import SandboxRecords
 
 Item = tuple[bytes, int, bytes]
-"""Key, layer in the tree, CID of the record."""
+"""An entry of the tree: key, layer, CID of the record."""
 
 
 def repository(records: SandboxRecords, index: int) -> bytes:
-    """The CAR file of an account, as `com.atproto.sync.getRepo` sends it."""
+    """Returns the CAR file of an account, as `com.atproto.sync.getRepo` sends it."""
     blocks: dict[bytes, bytes] = {}
     items: list[Item] = []
     for collection in records.collections(index):
@@ -34,18 +34,18 @@ def repository(records: SandboxRecords, index: int) -> bytes:
 
 
 def tree_root(items: list[Item], tree: dict[bytes, bytes]) -> bytes:
-    """Writes the nodes of a tree of keys in their order into `tree`, and returns the CID of its root."""
+    """Writes the nodes for sorted keys into `tree`, and returns the CID of the root."""
     return _node(items, max((item[1] for item in items), default=0), tree)
 
 
 def layer(path: bytes) -> int:
-    """The layer of a key in the tree: the leading zeros of its digest, counted in pairs of bits."""
+    """Returns the layer of a key in the tree: half the number of leading zero bits in its digest."""
     digest = int.from_bytes(hashlib.sha256(path).digest())
     return (256 - digest.bit_length()) // 2
 
 
 def _node(items: list[Item], level: int, tree: dict[bytes, bytes]) -> bytes:
-    """Write the node which holds some keys, all of this layer or below, and return its CID."""
+    """Writes the node for keys of this layer and below, and returns its CID."""
     here = [place for place, item in enumerate(items) if item[1] == level]
     bounds = [*here, len(items)]
     entries: list[dict[str, Any]] = []

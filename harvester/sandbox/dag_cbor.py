@@ -1,23 +1,23 @@
-"""Records and tree nodes as DAG-CBOR, the encoding whose digests are content identifiers, and base32.
+"""Encodes records and tree nodes as DAG-CBOR, whose digests are content identifiers, and bytes as base32.
 
-The library for that (libipld) is an extra of harvester, and only reads and writes repositories; a sandbox needs it for
-each record. https://ipld.io/specs/codecs/dag-cbor/spec/
+The library for this (libipld) is an optional extra, which only code that reads or writes repositories needs. The
+sandbox encodes every record. https://ipld.io/specs/codecs/dag-cbor/spec/
 """
 
 from base64 import b32decode, b32encode
 from functools import lru_cache
 
 CBOR_CID_PREFIX = b"\x01\x71\x12\x20"
-"""Of the CID of a DAG-CBOR block; the SHA-256 of the block follows."""
+"""First bytes of the CID of a DAG-CBOR block; the SHA-256 of the block follows."""
 RAW_CID_PREFIX = b"\x01\x55\x12\x20"
-"""Of the CID of a blob."""
+"""First bytes of the CID of a blob; the SHA-256 of the blob follows."""
 _CID_BYTES = 36
 _LINK = b"\xd8\x2a"
 _SIMPLE = {False: b"\xf4", True: b"\xf5", None: b"\xf6"}
 
 
 def encode(value: object) -> bytes:
-    """The bytes of a value. Links are given as CIDs, in binary, or as JSON has them: {"$link": text}."""
+    """Encodes a value. Links are binary CIDs, or as in JSON: {"$link": text}."""
     if isinstance(value, str):
         return _sized(3, value.encode())
     if isinstance(value, dict):
@@ -38,12 +38,12 @@ def encode(value: object) -> bytes:
 
 
 def base32(content: bytes) -> str:
-    """As identifiers of the AT protocol are written: small letters, without padding."""
+    """Encodes as the AT protocol does: small letters, without padding."""
     return b32encode(content).decode().rstrip("=").lower()
 
 
 def from_base32(text: str) -> bytes:
-    """The inverse. Raises ValueError."""
+    """Decodes `base32`. Raises ValueError."""
     return b32decode(text.upper() + "=" * (-len(text) % 8))
 
 
@@ -70,7 +70,7 @@ def _sized(major: int, content: bytes) -> bytes:
 
 
 def _head(major: int, number: int) -> bytes:
-    """The type of a value, with its length or the number itself, in as few bytes as it takes."""
+    """Encodes the type of a value, with its length or the number itself, in as few bytes as possible."""
     kind = major << 5
     if number < 24:
         return bytes((kind | number,))

@@ -1,4 +1,4 @@
-"""The endpoints: from the parameters of a request to its answer."""
+"""The endpoints of the site: from the parameters of a request to the response."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from harvester.sandbox.views import BadCursor, View, Views
 from harvester.sandbox.web_client import web_page
 
 _SEARCHED = 200
-"""Accounts whose posts are looked through by searches."""
+"""Number of accounts whose posts are searched."""
 _DID = re.compile(r"did:[a-z]+:[a-zA-Z0-9._:%-]*[a-zA-Z0-9._-]")
 _HANDLE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 _IMAGE = re.compile(r"/img/([^/]+)/plain/(did:[^/]+)/([^/@]+)(?:@(\w+))?")
@@ -31,7 +31,7 @@ _KEY = "zQ3shSandboxKeySandboxKeySandboxKeySandboxKeyS"
 
 
 class Params:
-    """The parameters of one call, checked as the lexicons say."""
+    """The parameters of a call, checked against the lexicons."""
 
     def __init__(self, method: str, query: str, caller: int | None) -> None:
         self.method, self.caller = method, caller
@@ -76,7 +76,7 @@ class Params:
         return self.optional("cursor")
 
     def identifier(self, name: str) -> str:
-        """A DID or a handle."""
+        """Returns a DID or a handle."""
         value = self.required(name)
         if not (_DID.fullmatch(value) or _HANDLE.fullmatch(value)):
             raise self.bad(f'Invalid AT identifier (got "{value}")')
@@ -87,7 +87,7 @@ class Params:
 
 
 class Endpoints:
-    """Every path of the site but those of control."""
+    """Responds to all paths of the site except the control paths."""
 
     def __init__(self, views: Views, sessions: Sessions, thread_depth: int, clock: Clock) -> None:
         self._clock = clock
@@ -121,7 +121,7 @@ class Endpoints:
         self._procedures = {"com.atproto.server.createSession", "com.atproto.server.refreshSession"}
 
     def role(self, path: str) -> str | None:
-        """The rate limit which counts a path; None for what is not of a PDS."""
+        """Returns the name of the rate limit that counts a path; None for paths outside the PDS."""
         if not path.startswith(_PDS_PATHS):
             return None
         return {"createSession": "session", "getRepo": "repo"}.get(path.rpartition(".")[2], "pds")
@@ -150,7 +150,7 @@ class Endpoints:
             answer.headers |= _LABELERS
         return answer
 
-    # Who is meant
+    # Accounts and posts in parameters
 
     def _index(self, identifier: str) -> int | None:
         if identifier.startswith("did:"):
@@ -158,7 +158,7 @@ class Endpoints:
         return self._network.index_of_handle(identifier)
 
     def _shown(self, params: Params, message: str) -> int:
-        """The account whose lists or posts are asked for; hidden ones are not found."""
+        """Returns the account in the parameter `actor`. Hidden accounts raise an error, as if they did not exist."""
         actor = params.identifier("actor")
         index = self._index(actor)
         if index is None or self._network.hidden(index):
@@ -166,7 +166,7 @@ class Endpoints:
         return index
 
     def _post(self, uri: str) -> SandboxPost | None:
-        """The post behind an at-uri; handles are accepted in it."""
+        """Returns the post with an at-uri, which may hold a handle; None if it is missing or hidden."""
         parts = uri.split("/")
         if len(parts) == 5 and not parts[2].startswith("did:"):
             index = self._network.index_of_handle(parts[2])
@@ -242,7 +242,7 @@ class Endpoints:
         return {"repostedBy": [], "uri": uri} if post is None else self._views.reposted_by(post, limit, params.cursor)
 
     def _search(self, params: Params) -> SandboxAnswer | View:
-        """Closed to callers without login, as the public AppView has it."""
+        """Searches posts. Callers without login are refused, as by the public AppView."""
         if params.caller is None:
             return forbidden_page()
         words, tag = params.required("q").lower(), params.optional("tag")
@@ -484,7 +484,7 @@ class Endpoints:
 
 
 def _bears(record: dict[str, Any], words: str, tag: str | None) -> bool:
-    """Whether a search for these words (`*`: any) and this tag finds a post."""
+    """Returns True if a search for these words (`*` matches any) and this tag finds the record."""
     if words != "*" and words not in record["text"].lower():
         return False
     features = (feature for facet in record.get("facets", ()) for feature in facet["features"])

@@ -1,4 +1,4 @@
-"""The settings with which programs harvest a sandbox, and nothing else."""
+"""The environment variables that make programs harvest a sandbox and nothing else."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,16 +9,17 @@ from harvester.sandbox.sources import instagram, youtube
 
 DATABASE = "harvester_sandbox"
 SITES = "sites"
-"""Folder of the entries of its counties, below its own."""
+"""Name of the folder with the counties' entries, inside the sandbox folder."""
 
 
 def settings(url: str, folder: Path, counties: Sequence[str] = ()) -> dict[str, str]:
-    """Environment variables: the sandbox at `url` is the network, and what comes of it lies in `folder` (absolute).
+    """Returns environment variables that replace the network by the sandbox at `url`.
 
-    `counties`: hosts of those that it serves, whose entries lie in the folder. Private hosts of the user's stay so.
+    Results go below `folder`, an absolute path. `counties` are the hosts of the served counties, whose entries lie in
+    the folder. The user's private hosts stay allowed.
 
-    What may be set for the real network is set here too: a login, a bucket for pictures. With a MongoDB of the user's
-    the records go there, into a database of their own.
+    Settings for the real network are replaced too, such as a login or a bucket for pictures. With a MongoDB of the
+    user, the records go there, into a separate database.
     """
     return {
         "HARVESTER_BLUESKY_SERVICE": url,
@@ -45,5 +46,5 @@ def settings(url: str, folder: Path, counties: Sequence[str] = ()) -> dict[str, 
 
 
 def _private_hosts() -> list[str]:
-    """The user's own, which the command may need as well."""
+    """Returns the user's private hosts, which the command may need as well."""
     return [host for each in read_config().private_hosts.split(",") if (host := each.strip())]

@@ -1,7 +1,7 @@
-"""Everything that can go wrong at a website, on demand.
+"""Faults of a website, on demand.
 
-A fault is JSON: `match` (regular expression on path and query), `kind`, and how often it strikes: `after` n
-matching requests, `every` k-th, `times` in all. Further keys are the parameters of its kind.
+A fault is JSON: `match` (regular expression on path and query), `kind`, and how often it strikes: `after` n matching
+requests, `every` k-th, `times` in all. Further keys are the parameters of its kind.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Params = dict[str, Any]
 
 @dataclass(slots=True)
 class SandboxFault:
-    """One fault and what became of it."""
+    """A fault, with counts of the requests that it has met."""
 
     number: int
     match: re.Pattern[str]
@@ -49,7 +49,7 @@ class SandboxFault:
     memory: str | None = None
 
     def strikes(self, now: float) -> bool:
-        """Count a matching request and say whether the fault meets it."""
+        """Counts a matching request. Returns True if the fault strikes it."""
         if now < self.silent_until:
             self.breaches.append(round(self.params.get("seconds", 2) - (self.silent_until - now), 4))
             return True
@@ -73,7 +73,7 @@ class SandboxFault:
 
 
 class Faults:
-    """The faults in force; the first which strikes a request is the only one."""
+    """The active faults. A request gets the first fault that strikes it, and no other."""
 
     def __init__(self) -> None:
         self.active: list[SandboxFault] = []
@@ -101,7 +101,7 @@ class Faults:
         return fault
 
     def remove(self, numbers: Collection[int]) -> None:
-        """These, or all when there are none of them."""
+        """Removes the faults with these numbers, or all when no numbers are given."""
         self.active = [fault for fault in self.active if numbers and fault.number not in numbers]
 
     def pick(self, target: str) -> SandboxFault | None:
@@ -112,7 +112,7 @@ class Faults:
         return None
 
 
-# Faults which take the place of the answer
+# Faults that replace the response
 
 
 def _status(fault: SandboxFault, request: web.BaseRequest) -> SandboxAnswer:
@@ -204,7 +204,7 @@ def _squeezed(megabytes: int) -> bytes:
     return b"".join([*(press.compress(block) for _ in range(megabytes)), press.compress(b"{}"), press.flush()])
 
 
-# Faults which spoil the answer
+# Faults that change the response
 
 
 def _truncated(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
@@ -240,13 +240,13 @@ def _without(value: object, name: str) -> object:
 
 
 def _replace(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
-    """Another text wherever the `old` one stands."""
+    """Replaces the text `old` by `new` everywhere in the body."""
     answer.body = answer.body.replace(fault.params["old"].encode(), fault.params["new"].encode())
     return answer
 
 
 def _without_rows(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
-    """Without the rows of a list in which one of the `texts` stands."""
+    """Removes rows of lists that contain one of the `texts`."""
     value = msgspec.json.decode(answer.body)
     if isinstance(value, dict) and answer.status == 200:
         texts = [text.encode() for text in fault.params["texts"]]
@@ -268,7 +268,7 @@ def _half(fault: SandboxFault, answer: SandboxAnswer) -> SandboxAnswer:
     return answer
 
 
-# Faults of the wire
+# Faults in sending the response
 
 
 async def _slow(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
@@ -290,20 +290,20 @@ async def _reset(fault: SandboxFault, request: web.BaseRequest, answer: SandboxA
 
 
 async def _drip(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
-    """The body in `pieces`, one each `seconds`."""
+    """Sends the body in `pieces`, with a pause of `seconds` between them."""
     response = _stream(answer)
     response.content_length = len(answer.body)
     await response.prepare(request)
     size = -(-len(answer.body) // fault.params.get("pieces", 10)) or 1
     for start in range(0, len(answer.body), size):
-        if start:  # and none after the last, for then the client goes on before the request is in the journal
+        if start:  # a pause after the last would let the client go on before the request is in the journal
             await asyncio.sleep(fault.params.get("seconds", 0.2))
         await response.write(answer.body[start : start + size])
     return response
 
 
 async def _huge(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer) -> web.StreamResponse | None:
-    """Valid JSON which does not end before `megabytes`."""
+    """Sends valid JSON that does not end before `megabytes`."""
     response = _stream(SandboxAnswer(b""))
     response.enable_chunked_encoding()
     await response.prepare(request)
@@ -318,7 +318,7 @@ async def _huge(fault: SandboxFault, request: web.BaseRequest, answer: SandboxAn
 async def _wrong_length(
     fault: SandboxFault, request: web.BaseRequest, answer: SandboxAnswer
 ) -> web.StreamResponse | None:
-    """The header promises `extra` bytes which never come."""
+    """Promises `extra` bytes in the header that never come."""
     response = _stream(answer)
     response.content_length = len(answer.body) + fault.params.get("extra", 1_000)
     await response.prepare(request)
@@ -348,7 +348,7 @@ INSTEAD: dict[str, Callable[[SandboxFault, web.BaseRequest], SandboxAnswer | Non
     "redirect_loop": _redirect_loop,
     "gzip_bomb": _gzip_bomb,
 }
-"""Kinds whose answer replaces that of the endpoint."""
+"""Kinds of faults that replace the endpoint's response."""
 
 SPOILED: dict[str, Callable[[SandboxFault, SandboxAnswer], SandboxAnswer]] = {
     "truncated_json": _truncated,
@@ -360,7 +360,7 @@ SPOILED: dict[str, Callable[[SandboxFault, SandboxAnswer], SandboxAnswer]] = {
     "half": _half,
     "without_rows": _without_rows,
 }
-"""Kinds which change the answer of the endpoint."""
+"""Kinds of faults that change the endpoint's response."""
 
 WIRE: dict[str, Callable[[SandboxFault, web.BaseRequest, SandboxAnswer], Awaitable[web.StreamResponse | None]]] = {
     "slow": _slow,
@@ -370,6 +370,6 @@ WIRE: dict[str, Callable[[SandboxFault, web.BaseRequest, SandboxAnswer], Awaitab
     "huge": _huge,
     "wrong_content_length": _wrong_length,
 }
-"""Kinds which send the answer badly; None sends it well after all."""
+"""Kinds of faults that break the sending. A handler that returns None leaves the response to be sent normally."""
 
 KINDS = frozenset((*INSTEAD, *SPOILED, *WIRE))

@@ -1,4 +1,4 @@
-"""Identifiers as the AT protocol writes them: DIDs, record keys made of time, content identifiers."""
+"""Identifiers of the AT protocol: DIDs, record keys made from times, content identifiers."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 def mix(value: int, salt: int) -> int:
-    """64 well scattered bits out of two numbers."""
+    """Returns 64 well scattered bits from two numbers."""
     mixed = (value * 0x9E3779B97F4A7C15 + salt * 0xD1B54A32D192ED03 + 0x632BE59BD9B4E019) & _MASK
     mixed = ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & _MASK
     mixed = ((mixed ^ (mixed >> 32)) * 0x94D049BB133111EB) & _MASK
@@ -23,7 +23,7 @@ def mix(value: int, salt: int) -> int:
 
 
 class DidCodec:
-    """DIDs of the look of did:plc, from which the number of the account can be read back."""
+    """Makes DIDs that look like did:plc, and reads the account's number back from them."""
 
     def __init__(self, seed: int) -> None:
         self._key = b"did%d" % seed
@@ -34,7 +34,7 @@ class DidCodec:
         return "did:plc:" + base32(head + tail)
 
     def decode(self, did: str) -> int | None:
-        """The number behind a DID; None for one which this codec has not made."""
+        """Returns the account's number, or None for a DID that this codec has not made."""
         if len(did) != 32 or not did.startswith("did:plc:"):
             return None
         try:
@@ -49,14 +49,14 @@ class DidCodec:
 
 
 def tid(micros: int, clock: int) -> str:
-    """A record key: 13 sortable characters of a time in microseconds and a clock number."""
+    """Returns a record key: 13 sortable characters for a time in microseconds and a clock number."""
     value = (micros << 10) | (clock & 1023)
     pairs = [_TID_PAIRS[(value >> shift) & 1023] for shift in range(50, -1, -10)]
     return _TID_DIGITS[value >> 60] + "".join(pairs)
 
 
 def tid_micros(key: str) -> int | None:
-    """The time in a record key; None when it is not one."""
+    """Returns the time in a record key, in microseconds; None for a malformed key."""
     if len(key) != 13:
         return None
     value = 0
@@ -69,7 +69,7 @@ def tid_micros(key: str) -> int | None:
 
 
 def timestamp(millis: int) -> str:
-    """A time as the API writes it: 2024-01-01T00:00:00.000Z."""
+    """Formats a time like the API: 2024-01-01T00:00:00.000Z."""
     days, rest = divmod(millis, 86_400_000)
     hours, rest = divmod(rest, 3_600_000)
     minutes, rest = divmod(rest, 60_000)
@@ -83,16 +83,16 @@ def _day(days: int) -> str:
 
 
 def encode_block(value: object) -> tuple[bytes, bytes]:
-    """The CID (binary) and the DAG-CBOR bytes of a value, a record in its JSON form for example."""
+    """Returns the binary CID and the DAG-CBOR bytes of a value, such as a record in JSON form."""
     block = encode(value)
     return CBOR_CID_PREFIX + hashlib.sha256(block).digest(), block
 
 
 def record_cid(record: Mapping[str, object]) -> str:
-    """The CID of a record given in its JSON form."""
+    """Returns the CID of a record in JSON form."""
     return cid_text(encode_block(record)[0])
 
 
 def raw_cid(content: bytes) -> str:
-    """The CID of a blob."""
+    """Returns the CID of a blob."""
     return cid_text(RAW_CID_PREFIX + hashlib.sha256(content).digest())

@@ -1,4 +1,4 @@
-"""The pictures of the generated network: small, drawn when first asked for, each visibly another."""
+"""Pictures of the generated network: small, visibly different, and drawn when they are first requested."""
 
 import colorsys
 import io
@@ -17,14 +17,14 @@ Family = Literal["avatar", "banner", "picture"]
 Colour = tuple[int, int, int]
 
 POOL: dict[Family, int] = {"avatar": 96, "banner": 24, "picture": 48}
-"""How many different pictures there are; accounts share them."""
+"""Number of different pictures in each family; accounts share them."""
 
 MIME = {"jpeg": "image/jpeg", "png": "image/png", "webp": "image/webp"}
 _FASTEST: dict[str, dict[str, int]] = {"jpeg": {}, "png": {"compress_level": 1}, "webp": {"method": 0}}
-"""Options of Pillow: each network draws its pictures anew, and nobody minds a few bytes more."""
+"""Options for Pillow that prefer speed to size, since each process draws its pictures again."""
 
 VIDEO = b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom" + bytes(2_008)
-"""Bytes of a video blob: only their number and their CID matter."""
+"""Bytes of the video blob: only their number and their CID matter."""
 
 _SKINS: tuple[Colour, ...] = ((255, 224, 196), (241, 194, 150), (198, 134, 92), (141, 85, 54), (92, 56, 38))
 _HAIRS: tuple[Colour, ...] = (
@@ -41,7 +41,7 @@ _WIDTHS = {"avatar": 256, "banner": 750, "feed_thumbnail": 320, "feed_fullsize":
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A blob of the network."""
+    """A picture blob of the network."""
 
     cid: str
     content: bytes
@@ -51,12 +51,12 @@ class Picture:
 
 
 _drawn: dict[str, Picture] = {}
-"""By CID."""
+"""The drawn pictures by CID."""
 
 
 @lru_cache(256)
 def picture(family: Family, number: int) -> Picture:
-    """One picture of the pool; the pool is the same in every network."""
+    """Returns a picture from the pool, which is the same in every network."""
     drawn = _draw(family, number % POOL[family])
     kind = ("jpeg", "png", "webp")[number % 3] if family == "picture" else "jpeg"
     content = _encode(drawn, kind)
@@ -70,7 +70,7 @@ def video_cid() -> str:
 
 
 def _known(cid: str) -> Picture | None:
-    """All are drawn only for one of which this process has told nobody."""
+    """Returns the picture with a CID. Draws all pictures for a CID that another process has made."""
     if cid not in _drawn:
         for family, amount in POOL.items():
             for number in range(amount):
@@ -79,7 +79,7 @@ def _known(cid: str) -> Picture | None:
 
 
 def blob(cid: str) -> tuple[bytes, str] | None:
-    """Content and type of a blob as its owner uploaded it."""
+    """Returns content and type of a blob as its owner uploaded it."""
     if cid == video_cid():
         return VIDEO, "video/mp4"
     found = _known(cid)
@@ -88,7 +88,7 @@ def blob(cid: str) -> tuple[bytes, str] | None:
 
 @lru_cache(2_000)
 def rendition(preset: str, cid: str, kind: str) -> bytes | None:
-    """What the image server makes of a blob: another size and another format."""
+    """Returns a blob in the size and format of the image server."""
     found = _known(cid)
     if found is None:
         return None
@@ -98,7 +98,7 @@ def rendition(preset: str, cid: str, kind: str) -> bytes | None:
 
 
 def bomb(kind: str, side: int = 30_000) -> bytes:
-    """A small file whose header announces an enormous picture."""
+    """Returns a small file whose header announces an enormous picture."""
     if kind == "png":
         content = bytearray(_encode(Image.new("1", (8, 8)), "png"))
         content[16:24] = side.to_bytes(4) * 2

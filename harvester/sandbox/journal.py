@@ -1,4 +1,4 @@
-"""What the site remembers of the requests it got."""
+"""Records the requests that the site received."""
 
 import time
 from collections import Counter, deque
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class JournalEntry(NamedTuple):
-    """One answered request; status 0 is a connection that was cut."""
+    """A finished request. The status is 0 when the connection was cut."""
 
     time: float
     method: str
@@ -14,11 +14,11 @@ class JournalEntry(NamedTuple):
     status: int
     actor: str | None
     authorized: bool
-    """Whether it came with a token."""
+    """True if the request had a token."""
 
 
 class Journal:
-    """Counters by endpoint and status, the last requests, and how many were in flight at once."""
+    """Counts by endpoint and status, the last requests, and the most requests in flight at once."""
 
     def __init__(self, size: int = 20_000) -> None:
         self.entries: deque[JournalEntry] = deque(maxlen=size)
@@ -50,7 +50,7 @@ class Journal:
 
 
 def endpoint_of(path: str) -> str:
-    """The part of a path under which its requests are counted."""
+    """Returns the part of a path that its requests are counted under."""
     if path.startswith("/xrpc/"):
         return path[6:]
     if path.startswith("/did:"):

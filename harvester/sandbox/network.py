@@ -1,7 +1,7 @@
-"""The accounts of the generated network and who follows whom.
+"""The accounts of the generated network and their follow graph.
 
-Nothing is stored: every answer is computed from the seed and the number of the account, forwards and backwards, so
-that a million accounts stand at once.
+Nothing is stored: every value is computed from the seed and the account's number, in both directions. So a network of a
+million accounts starts at once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ SPECIAL: tuple[Kind, ...] = (
     "hub", "follows_all", "deactivated", "takendown", "pds_takendown", "deleted", "private", "no_profile",
     "handle_invalid", "blocker", "blocked", "labelled", "empty", "intents_refuse", "intents_allow", "renamed",
 )  # fmt: skip
-"""The kind of account 0, 1, 2 and so on: the same in every network."""
+"""The kinds of the accounts 0, 1, 2 and so on, the same in every network."""
 
 SPRINKLED: tuple[Kind, ...] = (
     "deactivated", "private", "no_profile", "takendown", "handle_invalid", "blocker", "labelled", "deleted",
@@ -30,20 +30,20 @@ SPRINKLED: tuple[Kind, ...] = (
 """Account i, from 100 on, with i % 97 == 13 is of the kind SPRINKLED[i // 97 % 13]. A blocker blocks account i + 1."""
 
 HIDDEN: frozenset[Kind] = frozenset({"deactivated", "takendown", "pds_takendown", "deleted"})
-"""Accounts that the AppView neither lists nor shows."""
+"""Kinds that the AppView neither lists nor shows."""
 
 REFUSING: frozenset[Kind] = frozenset({"private", "intents_refuse"})
-"""Accounts that the API shows and whose owners do not want to be harvested."""
+"""Kinds that the API shows, and whose owners do not want to be harvested."""
 
 FOLLOWS_ALL_LIMIT = 5_000
-"""Account 1 follows everybody in networks up to this size."""
+"""Maximum size of a network whose account 1 follows everybody."""
 
 _DEAD_ENDS: frozenset[Kind] = HIDDEN | REFUSING | {"empty"}
 _DOMAIN = ".sandbox.test"
 
 
 def special() -> dict[str, int]:
-    """The number of the account of each special kind."""
+    """Maps each special kind to the number of its account."""
     return {kind: index for index, kind in enumerate(SPECIAL)}
 
 
@@ -66,7 +66,7 @@ class Permutation:
 
 
 class Countdown(Sequence[int]):
-    """The accounts from the youngest to the oldest, without a list in memory."""
+    """The account numbers in descending order, without a list in memory."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -84,13 +84,13 @@ class Countdown(Sequence[int]):
 
 
 class Network:
-    """Accounts 0..size-1: identities, kinds, and the follow graph."""
+    """The accounts 0..size-1: identities, kinds, and the follow graph."""
 
     permutations = 12
-    """An account follows by the first few of so many permutations."""
+    """Number of permutations. An account follows its images under the first few."""
 
     heavy_follows = 150
-    """Account i with i % 64 == 5 follows so many neighbours more, so that its list has several pages."""
+    """Number of extra follows of account i with i % 64 == 5, so that its list has several pages."""
 
     def __init__(self, size: int, seed: int = 1) -> None:
         if size < 2:
@@ -108,7 +108,7 @@ class Network:
         return Permutation(self.size, mix(self.seed, salt))
 
     def number(self, index: int, salt: int) -> int:
-        """A random number which belongs to the account."""
+        """Returns a random number that is fixed for the account."""
         return mix(index, self.seed * 1009 + salt)
 
     # Identity
@@ -118,7 +118,7 @@ class Network:
         return index if index is not None and index < self.size else None
 
     def handle(self, index: int) -> str:
-        """The handle in the account's own DID document."""
+        """Returns the handle in the account's own DID document."""
         name = NAMES[index % len(NAMES)][0]
         prefix = "new-" if self.kind(index) == "renamed" else ""
         return f"{prefix}{name}-{index // len(NAMES)}{_DOMAIN}"
@@ -127,11 +127,11 @@ class Network:
         return self.handle(index).removeprefix("new-")
 
     def shown_handle(self, index: int) -> str:
-        """The handle that the AppView shows."""
+        """Returns the handle that the AppView shows."""
         return "handle.invalid" if self.kind(index) == "handle_invalid" else self.handle(index)
 
     def index_of_handle(self, handle: str) -> int | None:
-        """The account to which a handle resolves; former, invalid and unknown ones resolve to None."""
+        """Returns the account with this handle; None for former, invalid and unknown handles."""
         handle = handle.lower()
         name, _, number = handle.removesuffix(_DOMAIN).removeprefix("new-").rpartition("-")
         if name not in self._name_numbers or not number.isascii() or not number.isdigit() or len(number) > 9:
@@ -154,7 +154,7 @@ class Network:
         return self.kind(index) in HIDDEN
 
     def partner(self, index: int) -> int | None:
-        """The account on the other side of a block."""
+        """Returns the account on the other side of a block."""
         if self.kind(index) == "blocker" and index + 1 < self.size:
             return index + 1
         if index > 0 and self.kind(index - 1) == "blocker":
@@ -167,7 +167,7 @@ class Network:
     # Graph
 
     def follows(self, index: int) -> Sequence[int]:
-        """Everybody whom an account follows, newest first, as its repository has it."""
+        """Returns all accounts that an account follows, newest first, like its repository."""
         if self.kind(index) == "empty":
             return []
         if index == 1 and self.size <= FOLLOWS_ALL_LIMIT:
@@ -188,7 +188,7 @@ class Network:
         return list(found)
 
     def followers(self, index: int) -> Sequence[int]:
-        """Everybody who follows an account. For the hub also those who do not: see `follows_hub`."""
+        """Returns all followers of an account. For the hub it includes accounts without a follow: see `follows_hub`."""
         if index == 0:
             return Countdown(self.size)
         found = dict.fromkeys(self._tree_followers(index))
@@ -209,15 +209,15 @@ class Network:
         return [other for other in found if self.kind(other) != "empty"]
 
     def follows_hub(self, index: int) -> bool:
-        """Nearly everybody follows account 0."""
+        """Returns True if the account follows account 0, which nearly all accounts do."""
         return index != 0 and index % 17 != 3 and self.kind(index) != "empty"
 
     def follower_count(self, index: int) -> int:
-        """As the profile says it: the hidden ones are counted too."""
+        """Returns the profile's number of followers, which includes hidden accounts."""
         return self._hub_followers if index == 0 else len(self.followers(index))
 
     def listed(self, owner: int, other: int) -> bool:
-        """Whether an account appears in the lists of another, for a caller without login."""
+        """Returns True if lists of `owner` show `other` to callers without login."""
         return not self.hidden(other) and not self.blocked_pair(owner, other)
 
     def visible_follows(self, index: int) -> list[int]:
@@ -230,7 +230,7 @@ class Network:
         return [other for other in found if self.listed(index, other)]
 
     def count_except(self, modulus: int, rest: int) -> int:
-        """How many accounts there are without the hub, the empty ones and those with index % modulus == rest."""
+        """Counts the accounts, without the hub, empty accounts, and those with index % modulus == rest."""
         empties = sum(1 for index in self._maybe_empty() if self.kind(index) == "empty" and index % modulus != rest)
         return self.size - 1 - len(range(rest, self.size, modulus)) - empties
 
@@ -246,9 +246,10 @@ class Network:
         return self.number(index, 5) % (self.permutations + 1)
 
     def _tree_follows(self, index: int) -> Iterator[int]:
-        """The children in a tree with three branches: a crawl along the follows alone reaches everybody.
+        """Yields the account's children in a tree with three branches.
 
-        Accounts which a crawl cannot or must not read are dead ends; their children are followed by their parent too.
+        The tree lets a crawl of follows alone reach everybody. Accounts that a crawl cannot or must not read are dead
+        ends: their parent follows their children too.
         """
         for child in range(3 * index + 1, min(3 * index + 4, self.size)):
             yield child

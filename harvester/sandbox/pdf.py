@@ -1,10 +1,10 @@
-"""PDFs that are valid, in a few lines: a page for each list of lines."""
+"""Writes valid PDFs in a few lines: a page for each list of lines."""
 
 from collections.abc import Sequence
 
 
 def pdf(*pages: Sequence[str]) -> bytes:
-    """Letter paper, Helvetica, nothing compressed."""
+    """Returns a PDF on letter paper, in Helvetica, uncompressed."""
     numbers = [4 + 2 * index for index in range(len(pages))]
     objects = [
         b"<</Type/Catalog/Pages 2 0 R>>",

@@ -1,4 +1,4 @@
-"""The posts of the generated network, their threads, reposts and likes: computed forwards and backwards."""
+"""The posts of the generated network, with threads, reposts and likes, computed in both directions."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
@@ -12,34 +12,34 @@ from harvester.sandbox.words import SENTENCES, TAGS
 Record = dict[str, Any]
 
 START_MS = 1_704_067_200_000
-"""No post was indexed before 2024-01-01."""
+"""Time of the first possible post in milliseconds: 2024-01-01."""
 
 DAY_MS = 86_400_000
 
 
 class SandboxPost(NamedTuple):
-    """The post with a number of an account; 0 is its oldest."""
+    """A post by its account and number; number 0 is the account's oldest."""
 
     author: int
     number: int
 
 
 class SandboxRepost(NamedTuple):
-    """The repost with a number of an account."""
+    """A repost by its account and number."""
 
     by: int
     number: int
 
 
 BIG_ROOT = SandboxPost(0, 6)
-"""Root of the thread with about 150 replies at its first level, by accounts 16 to 205."""
+"""Root of a thread with about 150 replies at its first level, by accounts 16 to 205."""
 
 POPULAR = SandboxPost(0, 3)
-"""Nearly everybody likes this post."""
+"""The post that nearly everybody likes."""
 
 DEEP_ROOT = SandboxPost(0, 100)
 DEEP_REPLIES = 60
-"""From the deep root each post of account 0 answers the one before, so many times."""
+"""Length of the deep thread: each post of account 0 after the deep root answers the one before."""
 
 _BIG_AUTHORS = range(16, 206)
 _REPOSTS, _LIKES = 8, 6
@@ -47,7 +47,7 @@ _QUOTE_SLOTS = ("missing", "blocked", "detached", "generator", "list", "labeler"
 
 
 class Posts:
-    """What the accounts of a network write, answer, repost and like."""
+    """Everything that the accounts of a network write, answer, repost and like."""
 
     def __init__(self, network: Network, mean: int = 30) -> None:
         self.network = network
@@ -57,7 +57,7 @@ class Posts:
         self._repost = [network.permutation(300 + k) for k in range(_REPOSTS)]
         self._like = [network.permutation(400 + k) for k in range(_LIKES)]
         self.count: Callable[[int], int] = lru_cache(100_000)(self._count)
-        """How many posts an account has: `mean` in the average, many for account 0."""
+        """Returns the number of an account's posts: `mean` on average, many for account 0."""
         self._step_ms = min(5 * 3_600_000 + 17 * 60_000, 500 * DAY_MS // max(1, self.count(0)))
         self.record: Callable[[SandboxPost], Record] = lru_cache(50_000)(self._record)
         self.cid: Callable[[SandboxPost], str] = lru_cache(200_000)(self._cid)
@@ -84,7 +84,7 @@ class Posts:
         return 0 <= post.number < self.count(post.author)
 
     def time_ms(self, post: SandboxPost) -> int:
-        """When the post was indexed."""
+        """Returns the time in milliseconds when the post was indexed."""
         return self._origin_ms(post.author) + post.number * self._step_ms
 
     def rkey(self, post: SandboxPost) -> str:
@@ -102,7 +102,7 @@ class Posts:
         return post if self.exists(post) and self.rkey(post) == rkey else None
 
     def post_of_uri(self, uri: str) -> SandboxPost | None:
-        """The post behind an at-uri with a DID; None when there is none."""
+        """Returns the post with an at-uri that holds a DID, or None."""
         parts = uri.split("/")
         if len(parts) != 5 or parts[0] != "at:" or parts[3] != "app.bsky.feed.post":
             return None
@@ -115,7 +115,10 @@ class Posts:
     # Threads
 
     def parent(self, post: SandboxPost) -> SandboxPost | None:
-        """The post which this one answers. Its number is smaller, but for the big thread: there are no rings."""
+        """Returns the post that this one answers.
+
+        There are no cycles, because parents have smaller numbers, except in the big thread, which is shallow.
+        """
         author, number = post
         rest = number % 6
         if author == 0 and (number == DEEP_ROOT.number or number == BIG_ROOT.number):
@@ -137,7 +140,7 @@ class Posts:
         return found if self.exists(found) else None
 
     def children(self, post: SandboxPost) -> list[SandboxPost]:
-        """Every direct answer, newest first, also those which the AppView does not show."""
+        """Returns all direct answers, newest first, including those that the AppView hides."""
         found = [
             child for child in set(self._maybe_children(post)) if self.exists(child) and self.parent(child) == post
         ]
@@ -160,13 +163,13 @@ class Posts:
         return post
 
     def shown_under(self, child: SandboxPost, parent: SandboxPost) -> bool:
-        """Whether the AppView shows an answer below its parent: the author is there, and nobody blocks anybody."""
+        """Returns True if the AppView shows an answer below its parent: a visible author, and no blocks."""
         network = self.network
         if network.hidden(child.author) or network.blocked_pair(child.author, parent.author):
             return False
         return not network.blocked_pair(child.author, self.root(parent).author)
 
-    # Feeds: after every six posts an account reposts something
+    # Feeds: an account reposts after every six posts
 
     def repost_count(self, index: int) -> int:
         return self.count(index) // 6
@@ -175,7 +178,7 @@ class Posts:
         return self.count(index) + self.repost_count(index)
 
     def feed_item(self, index: int, position: int) -> SandboxPost | SandboxRepost:
-        """The item at a position of the author's feed, newest first."""
+        """Returns the item at a position of the author's feed, newest first."""
         block, place = divmod(self.feed_length(index) - 1 - position, 7)
         return SandboxRepost(index, block) if place == 6 else SandboxPost(index, block * 6 + place)
 
@@ -202,7 +205,7 @@ class Posts:
         return tid(self.repost_ms(repost) * 1000 + 5, repost.by)
 
     def reposts_of(self, post: SandboxPost) -> list[SandboxRepost]:
-        """The reposts of a post, one for each account, hidden accounts too."""
+        """Returns the reposts of a post, at most one for each account, including hidden accounts."""
         found: dict[int, SandboxRepost] = {}
         for number, permutation in enumerate(self._repost):
             by = permutation.inverse(post.author)
@@ -218,7 +221,7 @@ class Posts:
     # Likes
 
     def like_subject(self, index: int, slot: int) -> SandboxPost | None:
-        """What an account likes: slot 0 is the popular post, the others are anybody's."""
+        """Returns the post that an account likes: the popular post in slot 0, any post in the others."""
         if slot == 0:
             return POPULAR if self.likes_popular(index) else None
         if slot > self.network.number(index, 31) % (_LIKES + 1) or self.network.kind(index) == "empty":
@@ -248,7 +251,7 @@ class Posts:
         }
 
     def likers(self, post: SandboxPost) -> dict[int, int]:
-        """Account and slot of each like; none for the popular post, see `likes_popular`."""
+        """Maps each liking account to its slot. Empty for the popular post: see `likes_popular`."""
         found: dict[int, int] = {}
         if post == POPULAR:
             return found
@@ -274,7 +277,7 @@ class Posts:
         return {"cid": self.cid(post), "uri": self.uri(post)}
 
     def quoted(self, post: SandboxPost) -> SandboxPost | None:
-        """The post which this one quotes."""
+        """Returns the post that this one quotes."""
         if post.number % 24 not in (11, 15) or self._is_bare(post):
             return None
         author = self._quote(post.author)
@@ -282,13 +285,13 @@ class Posts:
         return target if self.exists(target) else None
 
     def quote_slot(self, post: SandboxPost) -> str | None:
-        """What a post quotes that is not an ordinary post."""
+        """Returns the slot of a post with an unusual quote (see `_QUOTE_SLOTS`), or None."""
         if post.number % 24 != 17 or self._is_bare(post):
             return None
         return _QUOTE_SLOTS[(post.number // 24 + post.author) % len(_QUOTE_SLOTS)]
 
     def slot_target(self, post: SandboxPost, slot: str) -> SandboxPost:
-        """The post behind the slots missing, blocked, detached and hidden; it may not exist."""
+        """Returns the post for the slots missing, blocked, detached and hidden. It may not exist."""
         partner = self.network.partner(post.author)
         if slot == "blocked" and partner is not None:
             return SandboxPost(partner, 0)
@@ -315,7 +318,7 @@ class Posts:
         while (parent := self.parent(chain[-1])) is not None:
             chain.append(parent)
         for ancestor in reversed(chain[1:]):
-            self.cid(ancestor)  # from the root down, so that a deep thread does not recurse deeply
+            self.cid(ancestor)  # from the root down, so that a deep thread needs no deep recursion
         return record_cid(self.record(post))
 
     def _record(self, post: SandboxPost) -> Record:
@@ -342,7 +345,7 @@ class Posts:
         return record
 
     def created_at(self, post: SandboxPost) -> str:
-        """What the author's program wrote: ties, absurd years and several spellings among them."""
+        """Returns the time that the author's program wrote, including ties, absurd years and several spellings."""
         number = post.number
         if number == 0 and post.author % 7 == 0:
             return "1999-12-31T23:59:59.000Z"
@@ -390,7 +393,7 @@ class Posts:
         return text, facets
 
     def _bad_facets(self, text: str) -> list[Record]:
-        """Facets which a reader must drop: out of range, reversed, overlapping, in the middle of a character."""
+        """Returns facets that a reader must drop: out of range, reversed, overlapping, or splitting a character."""
         size = len(text.encode())
         middle = next((n for n, byte in enumerate(text.encode()) if byte & 0xC0 == 0x80), 1)
         ranges = ((size - 3, size + 40), (9, 4), (0, 5), (3, 8), (middle, middle + 6))
@@ -442,7 +445,7 @@ class Posts:
         return {"cid": record_cid({"slot": slot}), "uri": self.slot_uri(slot)}
 
     def slot_uri(self, slot: str) -> str:
-        """The at-uri of the quoted thing which is not a post; all are of account 0."""
+        """Returns the at-uri of a quoted object other than a post. Account 0 owns all such objects."""
         owner = self.network.did(0)
         if slot == "labeler":
             return f"at://{owner}/app.bsky.labeler.service/self"

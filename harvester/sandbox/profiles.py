@@ -1,4 +1,4 @@
-"""What the accounts say about themselves: the profile record and the fields which the views take from it."""
+"""The profile records of the accounts, and the profile fields in views."""
 
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ from harvester.sandbox.words import BIOS, NAMES, ODD_NAMES
 Record = dict[str, Any]
 
 LABELER = "did:plc:sandboxlabelersandboxla"
-"""Who sets the labels that are not the authors' own."""
+"""DID of the service that labels other people's accounts and posts."""
 
 
 class Profiles:
@@ -27,7 +27,7 @@ class Profiles:
         return self.network.kind(index) != "no_profile"
 
     def display_name(self, index: int) -> str | None:
-        """The name; None when the record has none."""
+        """Returns the display name; None when the record lacks one."""
         dice = self.network.number(index, 61) % 100 if index else 50
         if dice < 6:
             return ODD_NAMES[index % len(ODD_NAMES)]
@@ -53,7 +53,7 @@ class Profiles:
         return images.picture("banner", dice % images.POOL["banner"]) if index == 0 or dice % 10 < 4 else None
 
     def labels(self, index: int) -> list[Record]:
-        """The labels in the views: the author's own and those of the labeler."""
+        """Returns the labels in views: the author's own and the labeler's."""
         kind = self.network.kind(index)
         if kind not in ("private", "labelled"):
             return []
@@ -69,7 +69,7 @@ class Profiles:
         ]
 
     def record(self, index: int) -> Record | None:
-        """The record in the repository."""
+        """Returns the profile record in the repository."""
         if not self.exists(index):
             return None
         record: Record = {"$type": "app.bsky.actor.profile", "description": self.description(index)}

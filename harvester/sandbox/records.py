@@ -1,4 +1,4 @@
-"""The repositories: every record of an account by collection and key, as the PDS has it."""
+"""The repositories on the PDS: every record of an account by collection and key."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -13,7 +13,7 @@ Record = dict[str, Any]
 Entries = dict[str, Callable[[], Record]]
 
 FOLLOW_MS = 1_750_000_000_000
-"""When an account followed the first of its list; each further one a second earlier."""
+"""Time in milliseconds of an account's first listed follow; each further one is a second earlier."""
 
 COLLECTIONS = (
     "app.bsky.actor.profile",
@@ -32,7 +32,7 @@ LIST_NAME = "Friends & <others>"
 
 
 class SandboxRecords:
-    """Repositories, computed when asked for."""
+    """The repositories, computed on demand."""
 
     def __init__(self, network: Network, posts: Posts, profiles: Profiles) -> None:
         self.network, self.posts, self.profiles = network, posts, profiles
@@ -45,7 +45,7 @@ class SandboxRecords:
         return f"at://{self.network.did(index)}/{collection}/{key}"
 
     def record(self, index: int, collection: str, key: str) -> Record | None:
-        """One record; posts are found without listing the others."""
+        """Returns one record. Posts are found without listing the others."""
         if collection == "app.bsky.feed.post":
             post = self.posts.post_of_rkey(index, key)
             return None if post is None else self.posts.record(post)
@@ -53,7 +53,7 @@ class SandboxRecords:
         return build() if build else None
 
     def has_list(self, index: int) -> bool:
-        """Accounts with a curated list and a starter pack."""
+        """Returns True if the account has a curated list and a starter pack."""
         return index % 50 == 0
 
     def list_members(self, index: int) -> list[int]:
@@ -73,7 +73,7 @@ class SandboxRecords:
         return tid(1_790_000_000_000_000 + index, index)
 
     def _entries(self, index: int, collection: str) -> Entries:
-        """Keys, oldest first, and the builder of each record."""
+        """Maps keys, oldest first, to the builders of their records."""
         found = _BUILDERS[collection](self, index) if collection in _BUILDERS else {}
         return dict(sorted(found.items()))
 
@@ -145,7 +145,7 @@ class SandboxRecords:
         return {self.posts.extra_rkey(index, "starterpack"): partial(self.pack, index)} if self.has_list(index) else {}
 
     def pack(self, index: int) -> Record:
-        """The record of a starter pack."""
+        """Returns the record of a starter pack."""
         return {
             "$type": "app.bsky.graph.starterpack",
             "name": "Start here 🌱",

@@ -1,4 +1,4 @@
-"""What the site answers before it is written to the wire, and the errors of the API."""
+"""Responses of the site before they are sent, and the errors of the API."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ HTML_TYPE = "text/html; charset=utf-8"
 
 @dataclass(slots=True)
 class SandboxAnswer:
-    """A status, a body and its type; the server adds what every answer has."""
+    """A status, a body and its type. The server adds the common headers."""
 
     body: bytes
     status: int = 200
@@ -19,7 +19,7 @@ class SandboxAnswer:
 
 
 class XrpcError(Exception):
-    """Raised by an endpoint: the API's error name, its message and the status."""
+    """Raised by endpoints, with the API's error name, its message and the status."""
 
     def __init__(self, error: str, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -44,5 +44,5 @@ def html_page(title: str, text: str, status: int = 200) -> SandboxAnswer:
 
 
 def forbidden_page() -> SandboxAnswer:
-    """What the edge in front of the AppView sends to those whom it does not serve."""
+    """Returns the page that the edge of the AppView sends to refused callers."""
     return html_page("403 Forbidden", "Request forbidden by administrative rules.", 403)

@@ -32,7 +32,7 @@ _TRUTH_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the site is started."""
+    """The options of the site."""
 
     accounts: int = 2_000
     seed: int = 1
@@ -46,21 +46,21 @@ class Options:
 
 
 def build_world(accounts: int, seed: int, posts: int) -> SandboxRecords:
-    """The whole generated network."""
+    """Builds the generated network with all its records."""
     network = Network(accounts, seed)
     written = Posts(network, posts)
     return SandboxRecords(network, written, Profiles(network, written))
 
 
 class Window:
-    """Requests counted in windows of five minutes, as the RateLimit headers tell them."""
+    """Counts requests in windows of five minutes, for the RateLimit headers."""
 
     def __init__(self, limit: int, seconds: int = 300) -> None:
         self.limit, self.seconds, self.enforced = limit, seconds, False
         self._ends, self._used = 0.0, 0
 
     def count(self) -> tuple[dict[str, str], bool]:
-        """The headers of an answer and whether the request was one too many."""
+        """Counts a request. Returns the headers, and True if the limit is exceeded and enforced."""
         now = time.time()
         if now >= self._ends:
             self._ends, self._used = now + self.seconds, 0
@@ -78,7 +78,7 @@ class Window:
 
 
 class SandboxSite:
-    """Answers requests."""
+    """Responds to all requests."""
 
     def __init__(self, options: Options, base: str) -> None:
         self.options, self.base = options, base
@@ -99,7 +99,7 @@ class SandboxSite:
         if path.startswith("/_control/"):
             return await self._control(request, path)
         endpoint = endpoint_of(path)
-        journal = self.journal  # a request whose client has left may outlast it: it is none of the next one's
+        journal = self.journal  # a request may outlast its client, and must not count in the next journal
         began = journal.begin(endpoint)
         status = 0
         try:
@@ -159,7 +159,7 @@ class SandboxSite:
         return web.Response(body=body, status=answer.status, headers=headers | answer.headers)
 
     async def _prerendered(self, request: web.BaseRequest, raw: str, path: str, query: str) -> web.Response:
-        """Whole answers kept for benchmarks: the client is measured then, not this site."""
+        """Returns a saved response, so that benchmarks measure the client and not this site."""
         key = (raw, "gzip" in request.headers.get("accept-encoding", ""))
         kept = self._rendered.get(key)
         if kept is None:
@@ -205,9 +205,11 @@ class SandboxSite:
         raise ValueError(f"no control named {name!r}")
 
     def _set(self, wishes: dict[str, Any]) -> dict[str, Any]:
-        """`pds_limit`, `repo_limit`, `session_limit`, enforced when a number; `access_seconds`; `revoke`, `expire`.
+        """Changes settings of the running site.
 
-        And what `Sources.set` takes.
+        A number in `pds_limit`, `repo_limit` or `session_limit` enforces that limit, and null ends it. `window_seconds`
+        is the length of all windows, and `access_seconds` the lifetime of access tokens. `revoke` and `expire` name an
+        account whose sessions or access tokens end. All settings of `Sources.set` are accepted too.
         """
         self.sources.set(wishes)
         for name, window in self.windows.items():
@@ -238,7 +240,7 @@ def _actor(query: str) -> str | None:
 
 
 async def serve(options: Options, port: int = 0, host: str = "127.0.0.1") -> tuple[web.ServerRunner, str]:
-    """Start the site; the address is known when it listens."""
+    """Starts the site. Returns the runner and the address of the listening server."""
     site: list[SandboxSite] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Logins: tokens of the look of real ones, with an end, and refresh tokens which serve once."""
+"""Logins: tokens that look like real ones and expire, and refresh tokens that work once."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ _UNVERIFIED = ("InvalidToken", "Token could not be verified")
 
 
 class Sessions:
-    """Makes and checks tokens. Only used and revoked ones are remembered."""
+    """Makes and checks tokens. Only used and revoked tokens are stored."""
 
     def __init__(self, network: Network, access_seconds: float = 7_200, refresh_seconds: float = 7_776_000) -> None:
         self._network = network
@@ -29,7 +29,7 @@ class Sessions:
         self._expired_before: dict[str, float] = {}
 
     def login(self, identifier: str, password: str) -> int:
-        """The account which logs in; the password is `pw-` and the handle."""
+        """Returns the account that logs in. Its password is `pw-` and its handle."""
         network = self._network
         index = network.index_of_did(identifier) if identifier.startswith("did:") else self._by_handle(identifier)
         if index is None or network.kind(index) == "deleted" or password != f"pw-{network.handle(index)}":
@@ -39,7 +39,7 @@ class Sessions:
         return index
 
     def tokens(self, index: int) -> dict[str, str]:
-        """A new pair of tokens."""
+        """Returns a new pair of tokens."""
         now, subject = int(time.time()), self._network.did(index)
         self._serial += 1
         common = {"aud": _AUDIENCE, "sub": subject, "iat": now}
@@ -49,17 +49,17 @@ class Sessions:
         return {"accessJwt": self._sign("at+jwt", access), "refreshJwt": self._sign("refresh+jwt", refresh)}
 
     def reader(self, authorization: str | None) -> int | None:
-        """Who calls an endpoint that also answers anonymous callers."""
+        """Returns the caller of an endpoint that also serves anonymous callers; None for these."""
         return None if authorization is None else self._account(self._claims(authorization, "com.atproto.access"))
 
     def caller(self, authorization: str | None) -> int:
-        """Who calls an endpoint that needs a login."""
+        """Returns the caller of an endpoint that needs a login."""
         if authorization is None:
             raise XrpcError("AuthMissing", "Authentication Required", 401)
         return self._account(self._claims(authorization, "com.atproto.access"))
 
     def refresh(self, authorization: str | None) -> int:
-        """Take a refresh token; it does not serve again."""
+        """Accepts a refresh token once, and returns its account."""
         if authorization is None:
             raise XrpcError("AuthMissing", "Authentication Required", 401)
         claims = self._claims(authorization, "com.atproto.refresh")
@@ -69,11 +69,11 @@ class Sessions:
         return self._account(claims)
 
     def revoke(self, did: str) -> None:
-        """End every session of an account."""
+        """Ends every session of an account."""
         self._revoked_before[did] = time.time()
 
     def expire(self, did: str) -> None:
-        """End the access tokens of an account; its refresh tokens stay good."""
+        """Ends the access tokens of an account. Its refresh tokens stay valid."""
         self._expired_before[did] = time.time()
 
     def _by_handle(self, handle: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What a complete harvest without login must find, told by the same rules as the site."""
+"""The expected result of a complete harvest without login, computed by the site's own rules."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ REASONS: dict[Kind, str] = {
     "private": "!no-unauthenticated",
     "intents_refuse": "user intents",
 }
-"""Why an account of a kind is not harvested."""
+"""The reason why accounts of a kind are not harvested."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountTruth:
-    """An account that a harvest meets; it meets hidden ones only when they are seeds."""
+    """An account that a harvest visits. Hidden accounts are visited only as seeds."""
 
     index: int
     handle: str
@@ -34,7 +34,7 @@ class AccountTruth:
 
 @dataclass(frozen=True, slots=True)
 class PostTruth:
-    """A post as every route to it must show it."""
+    """A post with the values that every route to it must show."""
 
     text: str
     cid: str
@@ -45,7 +45,7 @@ class PostTruth:
 
 
 class Truth:
-    """Computed part by part when asked for. `kept` are the accounts whose data a harvest keeps."""
+    """The expected result, computed part by part on demand. `kept` are the accounts whose data a harvest saves."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Truth:
 
     @cached_property
     def depths(self) -> dict[int, int]:
-        """Every account met, and after how many steps. The lists of skipped accounts are not read."""
+        """Maps each visited account to its number of hops. The lists of skipped accounts are not read."""
         found = dict.fromkeys(self._seeds, 0)
         border = list(found)
         depth = 0
@@ -87,12 +87,12 @@ class Truth:
 
     @cached_property
     def hidden(self) -> frozenset[str]:
-        """Accounts which the API never lists."""
+        """DIDs of accounts that the API never lists."""
         return frozenset(self._network.did(n) for n in range(self._network.size) if self._network.hidden(n))
 
     @cached_property
     def follows(self) -> frozenset[tuple[str, str]]:
-        """Follower and followed, as the lists of the kept accounts within the hops show them."""
+        """Pairs of follower and followed, from the lists of saved accounts within the hops."""
         did = self._network.did
         found: set[tuple[str, str]] = set()
         for index in self._expanded():
@@ -104,13 +104,13 @@ class Truth:
 
     @cached_property
     def posts(self) -> dict[str, PostTruth]:
-        """The own posts of the kept accounts."""
+        """The own posts of saved accounts, by at-uri."""
         numbers = ((index, number) for index in self.kept for number in range(self._posts.count(index)))
         return {self._posts.uri(SandboxPost(*pair)): self.post(SandboxPost(*pair)) for pair in numbers}
 
     @cached_property
     def reposts(self) -> frozenset[tuple[str, str]]:
-        """Who and the at-uri of the reposted post, from the feeds of the kept accounts."""
+        """Pairs of account and at-uri of the reposted post, from the feeds of saved accounts."""
         found = set()
         for index in self.kept:
             for number in range(self._posts.repost_count(index)):
@@ -121,13 +121,13 @@ class Truth:
 
     @cached_property
     def reposted(self) -> dict[str, PostTruth]:
-        """Posts by others which the feeds of the kept accounts bring along; posts of opted-out authors are not kept."""
+        """Posts by others in the feeds of saved accounts. Posts by opted-out authors are left out."""
         posts = map(self._posts.post_of_uri, {uri for _, uri in self.reposts})
         return {self._posts.uri(post): self.post(post) for post in posts if post and self._keeps(post.author)}
 
     @cached_property
     def likes(self) -> frozenset[tuple[str, str]]:
-        """Account and at-uri, as getLikes shows them for the posts of the kept accounts."""
+        """Pairs of account and at-uri, from getLikes for the posts of saved accounts."""
         found = set()
         for index in range(self._network.size):
             for slot in range(7):
@@ -138,13 +138,13 @@ class Truth:
 
     @cached_property
     def own_likes(self) -> frozenset[tuple[str, str]]:
-        """Account and at-uri, as the repositories of the kept accounts hold them; the post may be hidden."""
+        """Pairs of account and at-uri in the repositories of saved accounts. The post may be hidden."""
         subjects = ((n, self._posts.like_subject(n, slot)) for n in self.kept for slot in range(7))
         return frozenset((self._network.did(n), self._posts.uri(subject)) for n, subject in subjects if subject)
 
     @cached_property
     def own_reposts(self) -> frozenset[tuple[str, str]]:
-        """Account and at-uri, as the repositories of the kept accounts hold them; the post may be hidden."""
+        """Pairs of account and at-uri in the repositories of saved accounts. The post may be hidden."""
         reposts = (
             SandboxRepost(index, number) for index in self.kept for number in range(self._posts.repost_count(index))
         )
@@ -153,7 +153,7 @@ class Truth:
 
     @cached_property
     def threads(self) -> dict[str, frozenset[str]]:
-        """For each root by a kept account that somebody answered: every post visible in its tree, the root too."""
+        """Maps each answered root by a saved account, and each of `branches`, to all visible posts in its tree."""
         found = {}
         for index in self.kept:
             for number in range(self._posts.count(index)):
@@ -165,7 +165,7 @@ class Truth:
         return found | {self._posts.uri(post): self.tree(post) for post in self.branches() if len(self.tree(post)) > 1}
 
     def branches(self, blocks: bool = True) -> frozenset[SandboxPost]:
-        """Where replies are read from that the thread of their first post does not show. `blocks`: as feeds tell it."""
+        """Returns posts whose threads show replies that the root's thread hides. `blocks`: True if blocks hide."""
 
         def shows(post: SandboxPost, other: SandboxPost) -> bool:
             return not self._network.hidden(other.author) and not (
@@ -182,14 +182,17 @@ class Truth:
         return frozenset(found)
 
     def _top(self, post: SandboxPost) -> SandboxPost:
-        """The topmost post above one that is shown to who asks for it; itself when that is the first of the thread."""
+        """Returns the topmost visible post above a post, or the post itself when the top is the thread's root."""
         top = post
         while (parent := self._posts.parent(top)) is not None and self._network.listed(top.author, parent.author):
             top = parent
         return post if top == self._posts.root(post) else top
 
     def tree(self, root: SandboxPost) -> frozenset[str]:
-        """The at-uris visible below a post, itself too; without opted-out authors, whose answers' answers stay."""
+        """Returns the at-uris of a post and all visible posts below it.
+
+        Posts by opted-out authors are left out, but the answers to these stay.
+        """
         found, waiting = set(), [root]
         while waiting:
             post = waiting.pop()
@@ -211,12 +214,12 @@ class Truth:
         )
 
     def totals(self) -> dict[str, Any]:
-        """Numbers which cost nothing, also for a million accounts."""
+        """Returns numbers that are cheap to compute, even for a million accounts."""
         network = self._network
         return {"accounts": network.size, "seed": network.seed, "posts_mean": self._posts.mean, "popular": POPULAR}
 
     def report(self) -> dict[str, Any]:
-        """Everything, for programs that do not import this module."""
+        """Returns all results as JSON values, for programs that do not import this module."""
         accounts = {did: {"state": found.state, "reason": found.reason} for did, found in self.accounts.items()}
         return self.totals() | {
             "accounts": accounts,
@@ -246,5 +249,5 @@ class Truth:
 
 
 def truth(records: SandboxRecords, honour_opt_outs: bool = True, **limits: Any) -> Truth:
-    """The truth of a network. Limits: `seeds`, `hops`, `directions` (followers, follows)."""
+    """Returns the expected result. `limits`: `seeds`, `hops`, `directions` (followers, follows)."""
     return Truth(records, honour_opt_outs, **limits)

@@ -1,4 +1,4 @@
-"""The JSON that the AppView makes of accounts and posts, with pages and cursors."""
+"""The AppView's JSON of accounts and posts, with pages and cursors."""
 
 import hashlib
 import re
@@ -28,17 +28,17 @@ _CURSOR_MS = 1_760_000_000_000
 
 
 class BadCursor(Exception):
-    """Raised for a cursor which the server cannot have sent."""
+    """Raised for a cursor that the server cannot have sent."""
 
 
 def cursor_at(position: int, *, gap: bool = False) -> str:
-    """The cursor of a position: `<ms>__<cid>`. With a gap an empty page comes before the next rows."""
+    """Returns the cursor of a position: `<ms>__<cid>`. With a gap an empty page comes before the next rows."""
     millis = _CURSOR_MS - (position * 2 + gap) * 500
     return f"{millis}__{cid_text(bytes((1, 0x71, 0x12, 0x20)) + hashlib.sha256(b'%d' % millis).digest())}"
 
 
 def position_of(cursor: str | None) -> tuple[int, bool]:
-    """The position and the gap behind a cursor."""
+    """Returns position and gap of a cursor. Raises BadCursor."""
     if not cursor:
         return 0, False
     match = _CURSOR.fullmatch(cursor)
@@ -49,7 +49,7 @@ def position_of(cursor: str | None) -> tuple[int, bool]:
 
 
 class Views:
-    """Views of one network, with the addresses of one server in them."""
+    """The views of a network, with addresses of this server in them."""
 
     def __init__(self, records: SandboxRecords, base: str, page_size: int = 100, cache: int = 50_000) -> None:
         self.records = records
@@ -100,7 +100,7 @@ class Views:
         return msgspec.Raw(encode(self._profile_fields(index)))
 
     def _detailed(self, index: int) -> msgspec.Raw:
-        """The profile with its counts, which count hidden accounts too."""
+        """Returns the profile with its counts, which include hidden accounts."""
         view = self._profile_fields(index)
         own = int(self.records.has_list(index))
         view["associated"] = {"lists": own, "feedgens": 0, "starterPacks": own, "labeler": False} | _ASSOCIATED
@@ -120,7 +120,10 @@ class Views:
     def page(
         self, rows: Sequence[Row], keep: Callable[[Row], bool], limit: int, cursor: str | None, owner: int
     ) -> tuple[list[Row], str | None]:
-        """A page of the rows; those not kept make it shorter. Every fifth owner has an empty page after the first."""
+        """Returns a page of rows and the next cursor. Rows that `keep` rejects make the page shorter.
+
+        Every fifth owner has an empty page after the first.
+        """
         position, gap = position_of(cursor)
         if gap:
             return [], cursor_at(position)
@@ -170,7 +173,7 @@ class Views:
         return view | {"uri": self.posts.uri(post)}
 
     def feed(self, index: int, limit: int, cursor: str | None, kind: str, pins: bool) -> View:
-        """A page of an author's feed. The last cursor leads to an empty page when the rows end with the page."""
+        """Returns a page of an author's feed. When the last page is full, its cursor leads to an empty page."""
         position, gap = position_of(cursor)
         if gap:
             return {"feed": [], "cursor": cursor_at(position)}
@@ -209,7 +212,7 @@ class Views:
         return None if view is None else msgspec.Raw(encode(view))
 
     def feed_view(self, item: SandboxPost | SandboxRepost) -> View | None:
-        """An item of a feed; None for the repost of something that is not shown."""
+        """Returns an item of a feed; None for a repost whose subject is not shown."""
         if isinstance(item, SandboxPost):
             return self._with_reply(item)
         subject = self.posts.repost_subject(item)
@@ -255,7 +258,7 @@ class Views:
         }
 
     def thread(self, post: SandboxPost, depth: int, height: int) -> View:
-        """A post with its answers below and what it answers above."""
+        """Returns a post with the answers below it and the posts above it."""
         view = self._thread(post, depth)
         parent = self.posts.parent(post)
         if parent is not None and height > 0:
@@ -444,7 +447,7 @@ class Views:
         }
 
     def list_items(self, index: int) -> list[View]:
-        """Every item whose account is shown."""
+        """Returns all items whose account is shown."""
         return [
             {"uri": self.records.item_uri(index, position), "subject": self.profile(other)}
             for position, other in enumerate(self.records.list_members(index))

@@ -1,13 +1,13 @@
-"""A web client of the sandbox in the manner of bsky.app: one page, whose script asks the API for all that it shows.
+"""A web client like bsky.app: a single page whose script loads all content from the API.
 
-Without a session it asks as nobody. With one it keeps the tokens in local storage, under the key of bsky.app, and
-replaces them when they have ended; when that is refused, the session is over.
+Without a session its requests are anonymous. With a session it stores the tokens in local storage, under the key of
+bsky.app, and refreshes expired tokens. When a refresh is refused, the session ends.
 """
 
 from harvester.sandbox.responses import HTML_TYPE, SandboxAnswer
 
 ROWS = 30
-"""Rows that it asks for at a time."""
+"""Number of rows in a request."""
 _SCRIPT = (
     """
 const KEY = 'BSKY_STORAGE', FIRST = innerHeight
@@ -136,7 +136,7 @@ _PAGE = f"""<!doctype html>
 
 
 def web_page(path: str) -> SandboxAnswer | None:
-    """The page at an address of the client; None when it is none."""
+    """Returns the page for a path of the client; None for other paths."""
     if path == "/" or path.startswith("/profile/"):
         return SandboxAnswer(_PAGE.encode(), 200, HTML_TYPE)
     return None

@@ -42,7 +42,7 @@ NAMES = (
     ("minh", "Nguyễn Văn Minh"),
     ("nadia", "Надежда Петрова"),
 )
-"""The part of the handle before the number, and the display name of its first bearer."""
+"""The name in the handle, and the display name of its first owner."""
 
 ODD_NAMES = (
     "Tom &amp; Jerry &lt;official&gt;",
@@ -58,7 +58,7 @@ ODD_NAMES = (
     "<b>not html</b>",
     "x" * 64,
 )
-"""Display names which a careless program spoils."""
+"""Display names that careless programs damage."""
 
 BIOS = (
     "I paint boats and write about tides. Línea 2 👋\nSee @alice-0.sandbox.test #art https://example.com/{n}",
@@ -91,6 +91,6 @@ SENTENCES = (
     ("fr", "DÃ©jÃ vu au cafÃ©, encore"),
     ("en", "Line one\nline two\r\nline three\ttabbed"),
 )
-"""Language and text of the posts."""
+"""The language and text of posts."""
 
 TAGS = ("art", "étude", "café", "2025", "bluesky", "夏休み", "rain", "OpenData")

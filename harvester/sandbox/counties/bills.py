@@ -1,4 +1,4 @@
-"""Tax bills of made-up parcels, with their PDFs. Some of these are none, as on real sites."""
+"""Tax bills of made-up parcels, with their PDFs. As on real sites, some PDFs are broken."""
 
 from decimal import Decimal
 from typing import NamedTuple
@@ -9,13 +9,13 @@ from harvester.sandbox.counties.parcels import Parcel
 from harvester.sandbox.pdf import pdf
 
 BAD_ONES = 100
-"""Of so many PDFs one is a page in HTML, one is cut short, and one is not there."""
+"""Number of parcels with three broken PDFs: one is an HTML page, one is cut short, and one is missing."""
 _NO_PDF, _CUT_SHORT, _ABSENT = 10, 11, 12
 _PDF = "application/pdf"
 
 
 class Bill(NamedTuple):
-    """Of a year, in dollars."""
+    """The tax bill of a year, in dollars."""
 
     year: int
     billed: Decimal
@@ -23,13 +23,13 @@ class Bill(NamedTuple):
 
 
 def bills_of(parcel: Parcel) -> list[Bill]:
-    """The newest first, of which nothing is paid yet."""
+    """Returns the bills of the last two years, the newest first. The newest is unpaid."""
     now, before = ((of.year, (Decimal(of.total) / 60).quantize(Decimal("0.01"))) for of in parcel.values[:2])
     return [Bill(*now, Decimal(0)), Bill(*before, before[1])]
 
 
 def answer(parcel: Parcel, parcel_id: str) -> web.Response:
-    """What comes for the PDF of the newest bill."""
+    """Returns the response for the PDF of the newest bill."""
     which = parcel.number % BAD_ONES
     if which == _ABSENT:
         raise web.HTTPNotFound

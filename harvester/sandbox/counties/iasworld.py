@@ -1,4 +1,4 @@
-"""A made-up county as Tyler's iasWorld Public Access shows it: a disclaimer, a search form, datalets in a session."""
+"""A made-up county in Tyler's iasWorld Public Access: a disclaimer, a search form, datalets in a session."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ COOKIE = "ASP.NET_SessionId"
 JURISDICTION = "048"
 BILL = "Reports/TaxBill.pdf"
 PAGE_SIZE = 15
-"""Results that are shown at once."""
+"""Maximum number of results in a page."""
 TABS = {"profile_nh": "Parcel", "values_nh": "Values", "sales_all": "Sales", "tax_all": "Taxes"}
-"""Mode of a datalet -> its title in the menu."""
+"""Maps the mode of a datalet to its title in the menu."""
 SEARCHED = {"parid": ("inpParid",), "owner": ("inpOwner1",), "address": ("inpNo", "inpStreet")}
-"""Mode of the search -> fields of its form."""
+"""Maps the mode of a search to the fields of its form."""
 ENTRY = """
 [us-pa-sandbox]
 hosts = ["{host}"]
@@ -38,17 +38,17 @@ disclaimer = "accepted by the sandbox, which has written it, on 2026-01-31"
 
 
 def parcel_id_of(number: int) -> str:
-    """Returns the number of a parcel as this county writes it: with blanks that mean something."""
+    """Returns the parcel id of this county. Its blanks are significant."""
     return f"L{number // 100 + 1:02}NE4C {number // 10 % 10 + 1} {number % 10 + 1}       {1000 + number}"
 
 
 class _Session:
-    """What the site remembers of a visitor."""
+    """The state of a visitor's session."""
 
     def __init__(self) -> None:
         self.agreed = False
         self.state = ""
-        """The ViewState of the form that was shown last; no other is taken."""
+        """The ViewState of the last form. Forms with another ViewState are refused."""
         self.found: list[Parcel] = []
 
 
@@ -153,7 +153,7 @@ class _Portal:
 
 
 def app_of(parcels: int) -> web.Application:
-    """Returns what answers as such a site."""
+    """Returns the web application of the site."""
     portal, app = _Portal(parcels), web.Application()
     app.router.add_route("*", f"{ROOT}search/Disclaimer.aspx", portal.disclaimer)
     app.router.add_route("*", f"{ROOT}search/commonsearch.aspx", portal.search)
@@ -204,7 +204,7 @@ def _datalets(parcel: Parcel, mode: str) -> str:
 
 
 def _beside(number: int, title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """A datalet whose labels stand beside their values."""
+    """Renders a datalet with labels beside their values."""
     lines = "".join(
         f"<tr><td width='40%' valign='top' align='left' class=\"DataletSideHeading\">{label or '&nbsp;'}</td>"
         f"<td width='*' valign='top' align='left' class=\"DataletData\">{escape(value) or '&nbsp;'}</td></tr>"
@@ -214,7 +214,7 @@ def _beside(number: int, title: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _above(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A datalet whose labels stand above their values."""
+    """Renders a datalet with labels above their values."""
     head = "".join(f'<td class="DataletTopHeading">{label}</td>' for label in header)
     lines = "".join(
         "<tr>" + "".join(f'<td class="DataletData">{escape(cell) or "&nbsp;"}</td>' for cell in row) + "</tr>"

@@ -1,4 +1,4 @@
-"""Made-up parcels: computed from their number, so that they take no memory and are the same each time."""
+"""Made-up parcels, computed from their number: they take no memory and are always the same."""
 
 from datetime import date, timedelta
 from random import Random
@@ -14,22 +14,22 @@ _USES = (
     ("130", "Developable Land", ""),
 )
 TAX_YEAR = 2025
-"""The newest that the records have."""
+"""The newest tax year in the records."""
 
 
 class SandboxSale(NamedTuple):
-    """A change of owners."""
+    """A sale of a parcel."""
 
     day: date
     price: int
-    """0 where the deed names none."""
+    """Dollars; 0 where the deed names no price."""
     deed: str
     buyer: str
     seller: str
 
 
 class Values(NamedTuple):
-    """Of a year, in dollars."""
+    """The values of a year, in dollars."""
 
     year: int
     land: int
@@ -41,7 +41,7 @@ class Values(NamedTuple):
 
 
 class Parcel(NamedTuple):
-    """As the assessor knows it."""
+    """A parcel in the assessor's records."""
 
     number: int
     owners: tuple[str, ...]
@@ -52,17 +52,17 @@ class Parcel(NamedTuple):
     use_code: str
     use: str
     style: str
-    """Of its building. Empty: there is none."""
+    """Style of the building; empty without a building."""
     built: int
     area: int
-    """Square feet that are lived in."""
+    """Living area in square feet."""
     rooms: int
     acres: str
     neighborhood: str
     values: tuple[Values, ...]
-    """The newest first."""
+    """The values by year, the newest first."""
     sales: tuple[SandboxSale, ...]
-    """The newest first."""
+    """The sales, the newest first."""
 
     @property
     def situs(self) -> str:
@@ -70,7 +70,7 @@ class Parcel(NamedTuple):
 
 
 class Town:
-    """So many parcels, by their numbers from 1 on."""
+    """A town whose parcels are numbered from 1."""
 
     def __init__(self, name: str, state: str, zip_code: str, parcels: int, seed: int = 1) -> None:
         self.name, self.state, self.zip_code = name, state, zip_code
@@ -78,7 +78,7 @@ class Town:
         self._seed = seed
 
     def parcel(self, number: int) -> Parcel | None:
-        """None: there is no parcel of this number."""
+        """Returns the parcel with this number, or None."""
         return self._made(number, Random(f"{self._seed} {self.name} {number}")) if 1 <= number <= self.parcels else None
 
     def all(self) -> list[Parcel]:

@@ -1,4 +1,4 @@
-"""A made-up town as Patriot Properties' WebPro shows it: a session remembers which parcel's card is shown."""
+"""A made-up town in Patriot Properties' WebPro. The session remembers which parcel's card is shown."""
 
 import secrets
 from html import escape
@@ -9,7 +9,7 @@ from harvester.sandbox.counties.parcels import Parcel, Town
 
 COOKIE = "ASPSESSIONIDQAABBCCD"
 PAGE_SIZE = 20
-"""Results that are shown at once."""
+"""Maximum number of results in a page."""
 ENTRY = """
 [us-ma-sandbox]
 hosts = ["{host}"]
@@ -27,7 +27,7 @@ base_url = "http://{host}/"
 
 
 class _Session:
-    """What the site remembers of a visitor."""
+    """The state of a visitor's session."""
 
     def __init__(self) -> None:
         self.account = 0
@@ -35,12 +35,12 @@ class _Session:
 
 
 def app_of(parcels: int) -> web.Application:
-    """Returns what answers as such a site. A parcel's account is its number."""
+    """Returns the web application of the site. The account of a parcel is its number."""
     town = Town("Mockport", "MA", "01900", parcels)
     sessions: dict[str, _Session] = {}
 
     def session_of(request: web.Request) -> tuple[_Session, str]:
-        """The visitor's, and the name of a new one."""
+        """Returns the visitor's session and, if the session is new, its name."""
         if known := sessions.get(request.cookies.get(COOKIE, "")):
             return known, ""
         name = secrets.token_hex(12).upper()
@@ -101,7 +101,7 @@ def _map_and_lot(parcel: Parcel) -> str:
 
 
 def _card(parcel: Parcel | None) -> str:
-    """The page; without a parcel all its values are missing."""
+    """Renders the card. Without a parcel all values are empty."""
     top = "".join(
         f'<td width="30%" align="{align}"><font face="Arial" size="2" face="Arial"><b>{label} </font>'
         f'<font face="Arial" color="#0000FF" size="2">&nbsp;{escape(value)}</font></b></td>\n'
@@ -174,7 +174,7 @@ def _titled(title: str, rows: str) -> str:
 
 
 def _rows(rows: list[tuple[str, str, str, str]]) -> str:
-    """Two labels and two values in a row; without a label the value goes on with the one above."""
+    """Renders two labels and two values in a row. A value without label continues the value above."""
     return "".join(f"<tr>{_pair(*row[:2])}{_pair(*row[2:])}</tr>\n" for row in rows)
 
 

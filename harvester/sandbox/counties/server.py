@@ -1,4 +1,4 @@
-"""Serves the three jurisdictions, each at a port of its own, as sites have hosts of their own."""
+"""Serves the three jurisdictions, each at its own port, because each site needs its own host."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,24 +15,24 @@ CRAWLS = (
     "harvester crawl patriot -a site=us-ma-sandbox -a all=yes",
     "harvester crawl vgsi -a site=us-vt-sandbox -a all=yes",
 )
-"""With which to begin."""
+"""Example commands, shown when the sandbox starts."""
 HOST = "127.0.0.1"
 FILE, YOURS = "sandbox.toml", "yours"
-"""In the folder of entries: those of the three, and a link to the user's own."""
+"""Names in the folder of entries: the file of the three entries, and the link to the user's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counties:
-    """Where they answer."""
+    """The hosts and registry entries of the running jurisdictions."""
 
     hosts: tuple[str, ...]
     entries: str
-    """Of the registry of sites, as TOML."""
+    """Entries for the registry of sites, as TOML."""
 
 
 @asynccontextmanager
 async def serving(parcels: int, port: int = 0) -> AsyncIterator[Counties]:
-    """They answer at this port and the two above it; where one is in use, or with 0, at any that is free."""
+    """Serves at `port` and the two ports above it. A port that is in use, or 0, is replaced by a free one."""
     async with AsyncExitStack() as stack:
         hosts, entries = [], []
         for number, platform in enumerate(PLATFORMS.values()):
@@ -56,7 +56,7 @@ async def _begin(runner: web.AppRunner, port: int) -> str:
 
 
 def write_entries(counties: Counties, folder: Path, yours: Path | None) -> None:
-    """Writes the entries into a folder for HARVESTER_SITES_DIR, beside a link to the user's own folder."""
+    """Writes the entries into a folder for HARVESTER_SITES_DIR, with a link to the user's own folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(counties.entries, encoding="utf-8")
     link = folder / YOURS

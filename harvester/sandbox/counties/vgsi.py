@@ -1,4 +1,4 @@
-"""A made-up town as Vision Government Solutions shows it: a card for each parcel, and lists of streets."""
+"""A made-up town in the software of Vision Government Solutions: a card for each parcel, and lists of streets."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -12,7 +12,7 @@ from harvester.sandbox.counties.parcels import Parcel, Town, Values
 PLACE = "/samplefieldvt/"
 FIRST_PID = 100
 ASSESSED = 0.7
-"""Of what is appraised."""
+"""Share of the appraised value that is assessed."""
 ENTRY = """
 [us-vt-sandbox]
 hosts = ["{host}"]
@@ -27,7 +27,7 @@ base_url = "http://{host}/samplefieldvt/"
 
 
 def app_of(parcels: int) -> web.Application:
-    """Returns what answers as such a site."""
+    """Returns the web application of the site."""
     town = Town("Samplefield", "VT", "05000", parcels)
 
     async def card(request: web.Request) -> web.Response:
@@ -123,7 +123,7 @@ _OF_VALUES = ("Valuation Year", "Improvements", "Land", "Total")
 
 
 def _both(which: str, legend: str, values: Sequence[Values]) -> str:
-    """What is appraised and what is assessed, a grid each."""
+    """Renders two grids: appraised values and assessed values."""
     name = "Value" if which == "Current" else "Values"
     grids = ""
     for title, part, share in (("Appraisal", "Appr", 1.0), ("Assessment", "Asmt", ASSESSED)):
@@ -177,7 +177,7 @@ def _land(parcel: Parcel) -> str:
 
 
 def _fields(*fields: tuple[str, str, str, str]) -> str:
-    """`row`, label, `span` and value, which is HTML."""
+    """Renders rows from the id of a row, a label, the id of a span, and a value in HTML."""
     rows = "".join(
         f'<tr{_id(row)}>\n <td class="plabel" data-original-title="" title="">{label}'
         f'</td><td class="data" data-original-title="" title="">'

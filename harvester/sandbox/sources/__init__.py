@@ -1,1 +1,1 @@
-"""Sources of hashtags and trends, as the sandbox has them: what is popular changes with its clock."""
+"""Made-up sources of hashtags and trends. The popular tags change with the sandbox's clock."""

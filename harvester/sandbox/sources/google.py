@@ -1,4 +1,4 @@
-"""Google Trends' feed: twelve searches of a country, some of them without articles."""
+"""The feed of Google Trends: twelve searches of a country, some without articles."""
 
 from email.utils import formatdate
 from xml.sax.saxutils import escape
@@ -16,7 +16,7 @@ _HEAD = (
 
 
 def feed(region: str, clock: Clock, base: str) -> SandboxAnswer:
-    """The feed of a country; a page that says 404 where there is none."""
+    """Returns the feed of a country, or a 404 page for an unknown one."""
     if not region.isalpha() or len(region) != 2:
         return html_page("Error 404 (Not Found)", "The requested URL was not found on this server.", 404)
     now = clock.now()

@@ -1,4 +1,4 @@
-"""Instagram's Graph API: hashtags by name, their media, and thirty hashtags in seven days for each account."""
+"""Instagram's Graph API: hashtags by name, their media, and a quota of thirty hashtags in seven days per account."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,18 +9,18 @@ from harvester.sandbox.sources.popular import TAGS, Clock
 TOKEN, USER = "sandbox-instagram-token", "17841400000000001"
 HASHTAGS, DAYS = 30, 7
 MEDIA = 60
-"""With each hashtag."""
+"""Number of media with each hashtag."""
 
 
 class InstagramSandbox:
-    """Remembers which hashtags an account has asked for, and when."""
+    """Tracks which hashtags an account has queried, and when."""
 
     def __init__(self, clock: Clock, base: str) -> None:
         self._clock, self._base = clock, base
         self._uses: dict[str, float] = {}
 
     def use_up(self, left: int) -> None:
-        """Others have asked for so many with the same account that few are left."""
+        """Uses up the account's quota, as other programs would, until `left` hashtags are left."""
         self._uses = {f"of others {number}": self._clock.now() for number in range(HASHTAGS - left)}
 
     def answer(self, path: str, asked: Mapping[str, str], authorization: str) -> SandboxAnswer:

@@ -1,4 +1,4 @@
-"""An instance of Mastodon: its trends, its timelines of tags, and whom it lets see them."""
+"""A Mastodon instance: its trends, its timelines of tags, and the access to them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ from harvester.sandbox.responses import SandboxAnswer, json_answer
 from harvester.sandbox.sources.popular import TAGS, Clock, popular
 
 POSTS = 95
-"""Of each tag."""
+"""Number of posts with each tag."""
 DAY_S = 86_400
 TOKEN = "sandbox-mastodon-token"
-"""With which one is logged in."""
+"""Access token of a login."""
 LIMIT, WINDOW_S = 300, 300
 _AUTHORS = (
     {"acct": "ann", "display_name": "Ann :cat:", "note": "<p>I like trains</p>", "indexable": True, "noindex": False},
@@ -22,12 +22,12 @@ _AUTHORS = (
     {"acct": "eve", "display_name": "Eve", "note": "", "indexable": False},
     {"acct": "fay", "display_name": "Fay", "note": "<p>older servers say nothing</p>"},
 )
-"""The second half refuses, but for the last."""
+"""Authors of posts. The second half refuses to be harvested, except the last."""
 REFUSING = ("cy", "dee@far.example", "eve")
 
 
 class MastodonSandbox:
-    """`access` says who may see timelines of tags: public, authenticated (401), disabled (an empty list)."""
+    """A Mastodon server. `access` to timelines of tags: public, authenticated (401), disabled (an empty list)."""
 
     def __init__(self, clock: Clock, base: str) -> None:
         self._clock, self._base = clock, base
@@ -35,7 +35,7 @@ class MastodonSandbox:
         self._window, self._used = 0, 0
 
     def answer(self, path: str, asked: Mapping[str, str], authorization: str) -> SandboxAnswer:
-        """With the headers of its limit."""
+        """Responds to a request, with rate limit headers."""
         answer = self._answer(path, asked, authorization)
         window = int(self._clock.now() // WINDOW_S)
         self._used = self._used + 1 if window == self._window else 1

@@ -1,4 +1,4 @@
-"""What is popular in the sandbox: the same tags everywhere, whose use goes up and down with the hours of its clock."""
+"""The popular tags of the sandbox: the same everywhere, with numbers of uses that vary by hour."""
 
 import hashlib
 import time
@@ -12,18 +12,18 @@ TAGS = (
 
 
 class Clock:
-    """The time of the sandbox, which tests turn."""
+    """The time of the sandbox, which tests can set forward."""
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
 
     def now(self) -> float:
-        """Seconds of the epoch."""
+        """Returns seconds since the epoch."""
         return time.time() + self.ahead_s
 
 
 class Popular(NamedTuple):
-    """A tag at an hour."""
+    """The rank and the number of uses of a tag in an hour."""
 
     name: str
     rank: int
@@ -31,7 +31,7 @@ class Popular(NamedTuple):
 
 
 def popular(where: str, now: float) -> list[Popular]:
-    """All tags, the most used first. `where`: of which place."""
+    """Returns all tags, the most used first. `where` is a place, or a source with a place."""
     hour = int(now // 3600)
     uses = {
         name: 500 + _chance(f"{where} {name}") % 40_000 + _chance(f"{where} {name} {hour}") % 9_000 for name in TAGS

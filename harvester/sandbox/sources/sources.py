@@ -1,4 +1,4 @@
-"""Which source of trends answers at a path of the sandbox."""
+"""Chooses the source of trends for a path of the sandbox."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from harvester.sandbox.sources.youtube import YoutubeSandbox
 
 
 class Sources:
-    """All of them, with one clock."""
+    """All sources of trends, with a common clock."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -25,7 +25,7 @@ class Sources:
         self.youtube = YoutubeSandbox(self.clock, base)
 
     def answer(self, path: str, query: str, headers: Mapping[str, str]) -> SandboxAnswer | None:
-        """None where none of them is."""
+        """Returns the response of the source at this path, or None without a source."""
         asked = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
         if path == "/trending/rss":
             return feed(asked.get("geo", "US"), self.clock, self._base)
@@ -40,7 +40,7 @@ class Sources:
         return None
 
     def set(self, wishes: Mapping[str, Any]) -> None:
-        """`clock_forward` (seconds), `mastodon_access`, `tiktok_pages`; `quotas_left`: how much others left of them."""
+        """Changes `clock_forward` (seconds), `mastodon_access`, `tiktok_pages` and `quotas_left` (unused uses)."""
         self.clock.ahead_s += wishes.get("clock_forward", 0)
         self.mastodon.access = wishes.get("mastodon_access", self.mastodon.access)
         self.tiktok.pages = wishes.get("tiktok_pages", self.tiktok.pages)

@@ -1,7 +1,7 @@
-"""TikTok's Creative Center: a page whose script signs what it asks for, and a list that wants that.
+"""TikTok's Creative Center: a page whose script signs its requests, and a list that requires signatures.
 
-The signature is of the sandbox's own make: a call without it, or with one that was used before, is refused with code
-40101 in an answer with status 200.
+The signature scheme is the sandbox's own. A request without a signature, or with a used one, is refused with code 40101
+in a response with status 200.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from harvester.sandbox.responses import HTML_TYPE, SandboxAnswer, json_answer
 from harvester.sandbox.sources.popular import Clock, Popular, popular
 
 ROWS, HASHTAGS = 10, 30
-"""Of a page of the list, and of all."""
+"""Numbers of hashtags in a page of the list, and in the whole list."""
 NO_PERMISSION = 40101
 _COUNTRIES = {"US": "United States", "DE": "Germany"}
 _SCRIPT = """
@@ -48,7 +48,10 @@ _PAGE = (
 
 
 class TiktokSandbox:
-    """`pages`: country -> how many pages of its list are shown before it refuses; -1: an empty one that has more."""
+    """The list of hashtags. `pages` limits the pages by country.
+
+    A country's requests beyond its number of pages are refused. With -1 its pages are empty and promise more.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,7 +70,7 @@ class TiktokSandbox:
         if signed in self._used or headers.get("user-sign") != _sign(signed) or -1 < pages < page:
             return json_answer({"code": NO_PERMISSION, "msg": "no permission", "request_id": "1"})
         self._used.add(signed)
-        day = self._clock.now() // 86_400 * 86_400  # so that all pages of a list are of one
+        day = self._clock.now() // 86_400 * 86_400  # the start of the day, so that all pages of a list agree
         rows = popular(f"tiktok {country} {asked.get('period')}", day)[:HASHTAGS]
         shown = [] if pages < 0 else rows[(page - 1) * ROWS : page * ROWS]
         has_more = pages < 0 or page * ROWS < HASHTAGS

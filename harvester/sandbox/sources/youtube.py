@@ -1,4 +1,4 @@
-"""YouTube's Data API: popular videos, searches, and their quotas of a day that ends at midnight in California."""
+"""YouTube's Data API: popular videos, searches, and daily quotas that reset at midnight in California."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -10,14 +10,14 @@ from harvester.sandbox.sources.popular import TAGS, Clock, popular
 
 KEY = "sandbox-youtube-key"
 SEARCHES, UNITS = 100, 10_000
-"""A day."""
+"""Daily quotas of searches and of units."""
 FOUND = 120
-"""Videos with each hashtag."""
+"""Number of videos with each hashtag."""
 _PACIFIC = ZoneInfo("America/Los_Angeles")
 
 
 class YoutubeSandbox:
-    """Counts what was used of each quota on the day that its clock shows."""
+    """Counts the used part of each quota on the current day of its clock."""
 
     def __init__(self, clock: Clock, base: str) -> None:
         self._clock, self._base = clock, base
@@ -25,7 +25,7 @@ class YoutubeSandbox:
         self._used = {"search": 0, "videos": 0}
 
     def use_up(self, left: int) -> None:
-        """Others have used so much with the same key that little is left today."""
+        """Uses up today's quotas, as other programs with the same key would, until `left` is left."""
         self._today()
         self._used = {"search": SEARCHES - left, "videos": UNITS - left}
 
