@@ -9,8 +9,8 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Entry point. A signal while it is imported ends it without a traceback; then commands have their own way."""
-    if sys.argv[1:] == ["--version"]:  # at once: deployments and shells ask often
+    """Entry point. A signal during the imports ends the process without a traceback; commands handle later ones."""
+    if sys.argv[1:] == ["--version"]:  # before the slow imports, because deployments and shells call this often
         print(__version__)
         return
     with interrupts.ending_on_signals("Stopped before the command began."):

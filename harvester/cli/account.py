@@ -24,7 +24,7 @@ def account_command(
     from harvester.project import spider_loader
     from harvester.stores.mongodb import connect_sync, unavailable
 
-    spider_loader()  # with the spiders it imports the records of the project
+    spider_loader()  # importing the spiders also registers the record kinds of the project
     database = connect_sync(load_config())
     try:
         found = _look(database, account)
@@ -41,7 +41,7 @@ def account_command(
 
 
 def _look(database: "Database[Document]", account: str) -> Document:
-    """Raises UsageError when nothing is known of it."""
+    """Collects everything known of an account. Raises UsageError when nothing is."""
     from harvester.items import RECORDS
     from harvester.parsers.bluesky.scrub import PURGED
     from harvester.privacy.purge import PurgedAccount, resolve
@@ -52,7 +52,7 @@ def _look(database: "Database[Document]", account: str) -> Document:
     except UsageError:
         if name.startswith("did:") or database["profiles"].count_documents({"handle": name}):
             raise
-        who = PurgedAccount("", name)  # a seed that was never resolved, maybe
+        who = PurgedAccount("", name)  # the seed may never have been resolved
     keys = [key for key in (who.id, who.handle.lower()) if key]
     items = [
         {"job": job["_id"], **item}

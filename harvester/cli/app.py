@@ -1,4 +1,4 @@
-"""The command `harvester`. Each command prints for people, and ends with the exit code of what went wrong."""
+"""The command `harvester`. Each command prints text for people, and exits with the code of its error."""
 
 import contextlib
 import errno
@@ -52,17 +52,17 @@ ORDER = (
     *("alert", "tokens", "gc", "purge", "version"),
     *SCRAPY_TOOLS,
 )
-"""In which commands are listed, as one comes to need them."""
+"""The order of commands in the help: first the ones that users need first."""
 
 
 class InOrder(TyperGroup):
-    """Typer would list groups of commands before single ones."""
+    """Lists commands in ORDER, because Typer would list groups after single commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(self.commands, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
-# Pretty tracebacks would print local variables, and with them secrets.
+# Pretty tracebacks would print local variables, and secrets with them.
 app = typer.Typer(
     cls=InOrder,
     help="Harvests public data, and keeps it.",
@@ -71,7 +71,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 spiders = typer.Typer(help="What can be harvested.", no_args_is_help=True)
-# Scrapy reads the words behind it.
+# Scrapy parses the arguments of these commands.
 _AS_TYPED = {"allow_extra_args": True, "ignore_unknown_options": True}
 BEGIN, RUN, RESULTS, CARE = "To begin", "To run", "What came of it", "To look after it"
 TOOLS = "Scrapy's tools"
@@ -106,9 +106,9 @@ for _name, _help in SCRAPY_TOOLS.items():
     )
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""What the system says when a file, such as standard output, cannot be written to its end."""
+"""Error numbers of a file, such as standard output, that cannot be written to its end."""
 MAX_COLUMNS = 10_000
-"""Width of a terminal from which it is none."""
+"""Number of columns that is too large for a real terminal."""
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -152,7 +152,7 @@ def doctor(
     except UsageError as error:
         findings = doctor_module.examine_without_settings(error)
     was_told = TOLD in os.environ
-    os.environ[TOLD] = "1"  # a finding names misspelt settings; a warning would repeat it
+    os.environ[TOLD] = "1"  # a finding already names misspelt settings, and a warning would repeat it
     try:
         for finding in findings:
             indented = finding.text.replace("\n", "\n" + " " * 24)
@@ -207,7 +207,7 @@ def show(name: Annotated[str, typer.Argument(help="Name of the spider.", autocom
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point: runs the command and turns its error into a message and an exit code."""
     _have_streams()
     _have_a_width()
     end_on_sigterm_as_on_ctrl_c()
@@ -243,7 +243,7 @@ def main() -> None:
 
 
 def _has_lost_its_folder() -> bool:
-    """Tells that somebody removed the working folder."""
+    """Returns True if the working folder was removed."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -252,14 +252,14 @@ def _has_lost_its_folder() -> bool:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # standard error is full, or nobody reads it
+    with contextlib.suppress(OSError):  # standard error may be full or closed
         logs.say(text, logging.ERROR)
 
 
 def _have_streams() -> None:
-    """What is written to a stream that is closed goes nowhere, and not to a file that has its number.
+    """Replaces closed streams by the null device, so that no opened file gets their number and their output.
 
-    What the encoding of a stream lacks is written with a backslash.
+    Characters that the encoding of a stream lacks are written with a backslash.
     """
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -273,7 +273,7 @@ def _have_streams() -> None:
 
 
 def _have_a_width() -> None:
-    """Ignores a COLUMNS that cannot be the width of a terminal: with 0 nothing would be printed."""
+    """Ignores a COLUMNS that cannot be a terminal's width: with 0 nothing would be printed."""
     width = os.environ.get("COLUMNS", "")
     if not (width.isdecimal() and 0 < int(width) < MAX_COLUMNS):
         os.environ.pop("COLUMNS", None)
@@ -281,14 +281,14 @@ def _have_a_width() -> None:
 
 @cache
 def _command() -> Any:
-    """All commands, as click knows them: made once, though a process calls `main` again."""
+    """Returns all commands as click objects. They are created once, even if a process calls `main` repeatedly."""
     command = get_command(app)
     _leave_flags_without_type(command)
     return command
 
 
 def _leave_flags_without_type(command: Any, parent: typer.Context | None = None) -> None:
-    """Typer's help would show `<bool>` behind each option that takes no value."""
+    """Removes `<bool>`, which Typer's help shows behind options without a value."""
     context = typer.Context(command, parent=parent, **command.context_settings)
     for param in command.get_params(context):
         if getattr(param, "is_flag", False):
@@ -298,9 +298,9 @@ def _leave_flags_without_type(command: Any, parent: typer.Context | None = None)
 
 
 def _let_go_of_closed_streams() -> OSError | None:
-    """Python would try to write to them once more, and end with exit code 120 in place of ours.
+    """Redirects broken streams, since Python would write to them at exit and replace the exit code by 120.
 
-    Returns why standard output is not whole, unless it is because nobody reads it.
+    Returns the error if standard output is incomplete, except when its reader has left.
     """
     fault = None
     for stream in (sys.stdout, sys.stderr):

@@ -6,7 +6,7 @@ from harvester.exceptions import UsageError
 
 
 def pairs(option: str, given: Iterable[str]) -> dict[str, str]:
-    """Name -> value. Raises UsageError."""
+    """Returns the values by name. Raises UsageError."""
     found = {}
     for text in given:
         name, equals, value = text.partition("=")

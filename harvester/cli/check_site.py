@@ -1,4 +1,4 @@
-"""The command `harvester sites check`: asks for a known parcel, and says what is not as the site's entry says."""
+"""The command `harvester sites check`: fetches a known parcel, and prints differences from the site's entry."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from harvester.spiders.counties.platform import PlatformSpider
 
 DIFFERS, NOTHING_CAME = 6, 7
-"""Exit codes."""
+"""Exit codes: the parcel differs, or it could not be fetched."""
 SUGGESTED = ("situs_address", "use_code", "acres", "year_built")
-"""Fields that seldom change."""
+"""Fields that seldom change, suggested for the entry."""
 
 
 def check_command(
@@ -68,7 +68,7 @@ def check_command(
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """A line for each field that is not as expected."""
+    """Returns a line for each field with an unexpected value."""
     return [
         f"{field}: {_plain(found.get(field))!r} instead of {wanted!r}"
         for field, wanted in expected.items()
@@ -77,14 +77,14 @@ def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[s
 
 
 def _alike(wanted: Any, found: Any) -> bool:
-    """Blanks and capitals are no difference."""
+    """Compares texts without regard to blanks and capitals."""
     if isinstance(wanted, str) and isinstance(found, str):
         return wanted.split() == found.split() or wanted.casefold().split() == found.casefold().split()
     return bool(wanted == found)
 
 
 def _plain(value: Any) -> Any:
-    """As TOML has it: lines in one text, money as a number."""
+    """Converts a value to TOML's types: several lines to a text, money to a number."""
     if isinstance(value, tuple):
         return "; ".join(map(str, value))
     if isinstance(value, Decimal):
@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 
 def _said(records: "Iterable[Record]") -> dict[str, Any]:
-    """Field -> what the property says, else its latest assessment."""
+    """Returns the values by field, from the property or else from its latest assessment."""
     from harvester.items.property import Assessment, Property
 
     said: dict[str, Any] = {}
@@ -125,8 +125,10 @@ def _spider_of(platform: str) -> "type[PlatformSpider]":
 
 
 def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[Record], str, list[str]]":
-    """By a job of its own, as any crawl would ask: its records; or what became of the parcel instead; and the labels
-    that nobody reads."""
+    """Fetches a parcel in a job of its own, like any crawl.
+
+    Returns its records, the outcome for a parcel without records, and the labels that no field reads.
+    """
     from scrapy import signals
     from scrapy.crawler import AsyncCrawlerProcess
 
@@ -134,7 +136,7 @@ def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[
     from harvester.items import Batch
     from harvester.project import project_settings
 
-    spider.parse_arguments({"site": site, "parcels": parcel})  # raises before anything is begun
+    spider.parse_arguments({"site": site, "parcels": parcel})  # raises for bad arguments before the job begins
     settings, records, told = project_settings(), list[Any](), list[str]()
     settings.setdict({"ITEM_PIPELINES_BASE": {}, "EXTENSIONS_BASE": {}, "LOG_LEVEL": "ERROR"}, "cmdline")
     process = AsyncCrawlerProcess(settings)
@@ -154,7 +156,7 @@ def _ask(spider: "type[PlatformSpider]", site: str, parcel: str) -> "tuple[list[
 
 
 async def _fate(job: str) -> str:
-    """What became of the parcel. Nobody goes on with it."""
+    """Returns the parcel's outcome, and cancels the job if it is still open."""
     from harvester.jobs.documents import JobState
     from harvester.jobs.listing import ItemFilter
     from harvester.jobs.service import job_service

@@ -1,15 +1,15 @@
-"""What the shell completes: names of spiders and sites. `harvester --install-completion` tells the shell of it."""
+"""Shell completion for names of spiders and sites. `harvester --install-completion` activates it."""
 
 from collections.abc import Callable, Iterable
 
 
 def spider_names(incomplete: str) -> list[str]:
-    """Those that begin so."""
+    """Returns the names of spiders with this beginning."""
     return _begun(incomplete, _spiders)
 
 
 def site_names(incomplete: str) -> list[str]:
-    """Those of the registry that begin so."""
+    """Returns the names of sites with this beginning."""
     return _begun(incomplete, _sites)
 
 
@@ -26,12 +26,12 @@ def _sites() -> Iterable[str]:
 
 
 def _begun(incomplete: str, known: Callable[[], Iterable[str]]) -> list[str]:
-    """None where what is known cannot be read: the command itself says why."""
+    """Returns the known names with this beginning. Errors give no names; the command itself reports them later."""
     from contextlib import redirect_stderr
     from io import StringIO
 
     try:
-        with redirect_stderr(StringIO()):  # a message would stand in the middle of what is being typed
+        with redirect_stderr(StringIO()):  # a message would appear amid the user's typing
             return sorted(name for name in known() if name.startswith(incomplete))
     except (Exception, SystemExit):  # noqa: BLE001
         return []

@@ -1,4 +1,4 @@
-"""The settings, for commands: read when one asks for them, so that help and completion need not wait for pydantic."""
+"""Loads the settings on demand, so that help and completion do not wait for pydantic."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def load_config() -> "Config":
-    """Returns what `harvester.config.load_config` returns, and raises what it raises."""
+    """Returns the settings. Raises the errors of `harvester.config.load_config`."""
     from harvester.config import load_config as load
 
     return load()

@@ -1,4 +1,4 @@
-"""What is asked before something is done that cannot be undone."""
+"""Questions before changes that cannot be undone."""
 
 import sys
 
@@ -11,7 +11,7 @@ NOTHING_DONE = "Stopped: nothing was done."
 
 
 def confirm(question: str) -> None:
-    """Ends the command when the answer is no. Raises UsageError when there is nobody to answer."""
+    """Ends the command when the answer is no. Raises UsageError when nobody can answer."""
     answer = _answer(question)
     if answer is None:
         raise UsageError(f"There is nobody to answer; give --yes. {question}")
@@ -21,7 +21,7 @@ def confirm(question: str) -> None:
 
 
 def _answer(question: str) -> bool | None:
-    """None: standard input is closed, or at its end."""
+    """Returns the answer; None when standard input is closed or at its end."""
     if sys.stdin is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The commands that Scrapy reads and runs: `harvester crawl`, `harvester import`, and its developer's tools."""
+"""The commands that Scrapy parses and runs: `harvester crawl`, `harvester import`, and Scrapy's developer tools."""
 
 import os
 from typing import Annotated
@@ -30,7 +30,7 @@ SCRAPY_TOOLS = {
     "settings": "Print a setting of the project: --get NAME.",
     "bench": "Measure how fast Scrapy is here.",
 }
-"""Help texts by the name of a Scrapy command."""
+"""Help texts by name of the Scrapy command."""
 
 
 def scrapy_command() -> None:
@@ -44,7 +44,7 @@ def import_command() -> None:
 
 
 def _refuse_plain() -> None:
-    """Raises UsageError in a project without the add-on. Plain Scrapy would crawl it."""
+    """Raises UsageError in a project without the add-on, which plain Scrapy would crawl."""
     from scrapy.utils.conf import closest_scrapy_cfg
 
     if closest_scrapy_cfg():

@@ -36,7 +36,7 @@ def shell_command() -> None:
     if not mongosh:
         raise UsageError("mongosh is not installed: https://www.mongodb.com/docs/mongodb-shell/install/")
     address = _address()
-    os.environ["HARVESTER_MONGOSH_URI"] = address  # not on the command line, which others can read
+    os.environ["HARVESTER_MONGOSH_URI"] = address  # the command line would be visible to other users
     script = f"db = connect(process.env.HARVESTER_MONGOSH_URI).getSiblingDB({config.database!r})"
     raise typer.Exit(os.spawnv(os.P_WAIT, mongosh, [mongosh, "--nodb", "--shell", "--eval", script]))
 

@@ -1,4 +1,4 @@
-"""Examines what a harvest needs on this machine, and says how to mend what is missing."""
+"""Examines whether this machine has everything for a harvest, and how to fix the rest."""
 
 import asyncio
 import importlib.metadata
@@ -52,11 +52,11 @@ SITE_TIMEOUT_SECONDS = 15
 LITTLE_ROOM_BYTES = 5 * 1000**3
 NO_ROOM_BYTES = 500 * 1000**2
 CLOCK_TOLERANCE_SECONDS = 30
-"""A Date header has whole seconds, and an answer takes its time."""
+"""Seconds that clocks may differ: a Date header has whole seconds, and a response takes time."""
 
 
 class Level(StrEnum):
-    """How much a finding matters. Only a failure keeps a harvest from working."""
+    """The weight of a finding. Only a failure keeps a harvest from working."""
 
     OK = "ok"
     WARN = "warn"
@@ -64,7 +64,7 @@ class Level(StrEnum):
 
 
 class DoctorFinding(NamedTuple):
-    """What was found, and how to mend it."""
+    """A result of an examination, with a remedy."""
 
     level: Level
     subject: str
@@ -73,7 +73,7 @@ class DoctorFinding(NamedTuple):
 
 
 def examine(config: Config, site: str) -> Iterator[DoctorFinding]:
-    """One finding after another, as they are made. `site` is an http(s) address to be asked once."""
+    """Yields findings as they are made. `site` is an http(s) address that gets one request."""
     yield python()
     yield packages()
     yield settings(config)
@@ -100,19 +100,19 @@ def examine(config: Config, site: str) -> Iterator[DoctorFinding]:
 
 
 def examine_without_settings(error: UsageError) -> Iterator[DoctorFinding]:
-    """The same, when the settings cannot be read: all else depends on them."""
+    """Yields the findings that are possible when the settings cannot be read."""
     yield python()
     yield packages()
     yield DoctorFinding(Level.FAIL, "Settings", str(error))
 
 
 def python() -> DoctorFinding:
-    """The interpreter's version."""
+    """Reports the interpreter's version."""
     return DoctorFinding(Level.OK, "Python", f"{platform.python_version()} at {sys.executable}")
 
 
 def packages() -> DoctorFinding:
-    """Whether all required distributions are there in a wanted version."""
+    """Checks that all required distributions are installed in suitable versions."""
     required = [Requirement(line) for line in importlib.metadata.requires("harvester") or []]
     wanted = [one for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong = [complaint for one in wanted if (complaint := _complaint_about(one))]
@@ -134,7 +134,7 @@ def _complaint_about(requirement: Requirement) -> str:
 
 
 def settings(config: Config) -> DoctorFinding:
-    """Whether all variables that look like settings are some, and whether what is read later can be read."""
+    """Checks that all variables that look like settings exist, and that settings read later are valid."""
     wrong = misspelt(config)
     try:
         read_bounds(config.retention)
@@ -146,7 +146,7 @@ def settings(config: Config) -> DoctorFinding:
 
 
 def contact(config: Config) -> DoctorFinding:
-    """Whether operators of sites can reach who runs this."""
+    """Checks that operators of sites can contact the user."""
     if config.contact:
         return DoctorFinding(Level.OK, "Contact", config.contact)
     remedy = "set HARVESTER_CONTACT to an e-mail address or a page of yours, as mailto:NAME@YOUR-DOMAIN"
@@ -154,7 +154,7 @@ def contact(config: Config) -> DoctorFinding:
 
 
 def sites(config: Config) -> Iterator[DoctorFinding]:
-    """Whether the entries of sites can be used, with all that they want: proxies, credentials, a browser."""
+    """Checks that the entries of sites can be used, with their proxies, credentials and browser."""
     if config.proxies_file:
         try:
             yield DoctorFinding(Level.OK, "Proxies", f"{len(read_list(config.proxies_file))} in {config.proxies_file}")
@@ -175,7 +175,7 @@ def sites(config: Config) -> Iterator[DoctorFinding]:
 
 
 def _lacks(site: Site, config: Config) -> Iterator[str]:
-    """With what a run that asks the site would end."""
+    """Yields the errors that a run on this site would end with."""
     wanted: list[Callable[[], object]] = []
     if vendor := site.proxy.vendor:
         wanted += [partial(proxies_of, config, vendor, tier) for tier in site.proxy.tiers if tier is not Tier.NONE]
@@ -192,7 +192,7 @@ def _lacks(site: Site, config: Config) -> Iterator[str]:
 
 
 def alerts(config: Config) -> DoctorFinding:
-    """Whether somebody is told when a run goes wrong. Nothing is sent."""
+    """Checks the channels of alerts without sending anything."""
     if missing := incomplete_channels(config):
         return DoctorFinding(Level.WARN, "Alerts", "\n".join(missing))
     names = list(configured_channels(config, Alert("", [], None, {})))
@@ -202,7 +202,7 @@ def alerts(config: Config) -> DoctorFinding:
 
 
 def publishing(config: Config) -> DoctorFinding:
-    """Whether all sinks can be used, as far as that can be known without sending them anything."""
+    """Checks the sinks as far as possible without sending them anything."""
     try:
         found = project_sinks(config)
     except UsageError as error:
@@ -212,7 +212,7 @@ def publishing(config: Config) -> DoctorFinding:
 
 
 def mongodb(config: Config) -> tuple[DoctorFinding, datetime | None]:
-    """Whether MongoDB answers, and the time it has. The private one is started, and has the time of this machine."""
+    """Checks MongoDB and returns its time. A private server is started, and has no time other than this machine's."""
     subject, milliseconds = "MongoDB", SERVER_TIMEOUT_SECONDS * 1000
     timeouts: dict[str, Any] = {"serverSelectionTimeoutMS": milliseconds, "connectTimeoutMS": milliseconds}
     try:
@@ -236,7 +236,7 @@ def mongodb(config: Config) -> tuple[DoctorFinding, datetime | None]:
 
 
 def schedules(config: Config) -> DoctorFinding | None:
-    """Whether a worker begins what is scheduled, and visits what recurring jobs watch. None: there is nothing such."""
+    """Checks that a worker runs schedules and recurring jobs. Returns None without any."""
     subject = "Schedules"
     try:
         found, late = asyncio.run(_scheduled(config))
@@ -261,7 +261,7 @@ async def _scheduled(config: Config) -> tuple[list[Schedule], Late]:
 
 
 def postgres(config: Config, address: str) -> DoctorFinding:
-    """Whether PostgreSQL takes records. The schema for them is made."""
+    """Checks that PostgreSQL accepts records, and creates their schema."""
     try:
         from harvester.stores.postgres import Postgres
 
@@ -272,7 +272,7 @@ def postgres(config: Config, address: str) -> DoctorFinding:
 
 
 def redis(config: Config) -> DoctorFinding:
-    """Whether Redis answers; the private one is started."""
+    """Checks that Redis answers. A private server is started."""
     whose = "configured" if config.redis_url else f"private, in {config.state_dir / 'valkey'}"
     try:
         info = asyncio.run(_info(config))
@@ -303,7 +303,7 @@ async def _info(config: Config) -> dict[str, Any]:
 
 
 def browser(config: Config) -> DoctorFinding:
-    """Whether there is a Chromium that runs."""
+    """Checks that a Chromium is installed and starts."""
     for path in installed(config):
         try:
             answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30)
@@ -320,7 +320,7 @@ def browser(config: Config) -> DoctorFinding:
 
 
 def folder(name: str, path: Path, variable: str = "") -> DoctorFinding:
-    """Whether the folder, or the one in which it will be made, can be written and has room."""
+    """Checks that the folder, or its nearest existing parent, is writable and has free space."""
     subject = f"Folder for {name}"
     place = path.resolve()
     variable = variable or f"HARVESTER_{name.upper()}_DIR"
@@ -342,7 +342,7 @@ def folder(name: str, path: Path, variable: str = "") -> DoctorFinding:
 
 
 def images(location: str) -> DoctorFinding:
-    """Whether pictures can be kept there. An S3 bucket is not asked."""
+    """Checks that pictures can be stored at this location. An S3 bucket gets no request."""
     if "://" not in location:
         return folder("images", Path(location), "HARVESTER_IMAGES_STORE")
     try:
@@ -353,7 +353,7 @@ def images(location: str) -> DoctorFinding:
 
 
 def logins(config: Config) -> DoctorFinding:
-    """Whether a login is configured whole, and kept login sessions are closed to other users of this machine."""
+    """Checks that the login settings are complete, and that other users cannot read saved sessions."""
     try:
         account_of(config)
     except HarvesterError as error:
@@ -369,7 +369,7 @@ def logins(config: Config) -> DoctorFinding:
 
 
 def reach(site: str, user_agent: str) -> tuple[DoctorFinding, datetime | None]:
-    """Whether the site answers, and the time it has."""
+    """Checks that the site responds, and returns its time."""
     try:
         with urlopen(Request(site, headers={"User-Agent": user_agent}), timeout=SITE_TIMEOUT_SECONDS) as response:
             status, headers = response.status, response.headers
@@ -395,7 +395,7 @@ def _parsed(header: str | None) -> datetime | None:
 
 
 def clock(date: datetime | None, whose: str) -> DoctorFinding:
-    """Whether this machine's clock agrees with theirs."""
+    """Checks that this machine's clock agrees with a server's."""
     if date is None:
         return DoctorFinding(Level.OK, "Clock", "unknown: there was no answer to compare it with")
     ahead = time.time() - date.replace(tzinfo=date.tzinfo or UTC).timestamp()

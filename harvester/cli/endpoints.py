@@ -1,4 +1,4 @@
-"""The commands `harvester endpoints ...`: how each endpoint that is watched stands, and restarting it."""
+"""The commands `harvester endpoints ...`: the state of each watched endpoint, and restarting it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ endpoints = typer.Typer(help="Endpoints that are watched: how each stands, and r
 
 SPIDER = "endpoints"
 MOST_SAID = 400
-"""Characters of what is said of a job."""
+"""Maximum number of characters of a job's message."""
 Names = Annotated[list[str] | None, typer.Argument(help="Names of endpoints, as `list` shows them.")]
 
 
@@ -73,7 +73,10 @@ def restart_command(
 
 
 async def _watched(service: "JobService") -> "tuple[list[RecurringItem], dict[str, str]]":
-    """Returns those of all jobs that go on, those that need somebody first; and which jobs wait for a worker."""
+    """Returns the endpoints of all current jobs, and the jobs that wait for a worker.
+
+    Endpoints that need a person come first.
+    """
     from harvester.jobs.late import find_late
     from harvester.jobs.recurring import Standing, find_watched, standing_jobs
 

@@ -37,7 +37,7 @@ EscapeFormulas = Annotated[
 
 
 def csv_options(is_csv: bool, excel: bool, escape_formulas: bool) -> "CsvOptions":
-    """The options of a CSV file that the command line names. Raises UsageError when another kind of file is written."""
+    """Returns the CSV options of the command line. Raises UsageError when another kind of file is written."""
     from harvester.stores.tables import EXCEL, PLAIN_CSV
 
     if (excel or escape_formulas) and not is_csv:
@@ -46,7 +46,7 @@ def csv_options(is_csv: bool, excel: bool, escape_formulas: bool) -> "CsvOptions
 
 
 def opened_postgres(to: str, schema: str) -> "Postgres | None":
-    """The one at that address; None when it is a path. Raises UsageError, ServiceError."""
+    """Connects to PostgreSQL at this address; None when `to` is a path. Raises UsageError, ServiceError."""
     if to.startswith(_SCHEMES):
         from harvester.stores.postgres import SCHEMA, Postgres
 
@@ -59,7 +59,7 @@ def opened_postgres(to: str, schema: str) -> "Postgres | None":
 
 
 def say_rejected(postgres: "Postgres") -> None:
-    """Names the table that says why, when something is not in PostgreSQL."""
+    """Prints the table with the reasons, when PostgreSQL rejected some records."""
     from harvester.stores.postgres import REJECTS
 
     if postgres.rejected:
@@ -96,7 +96,7 @@ def export_command(
     from harvester.stores import export
     from harvester.stores.mongodb import connect_sync, unavailable
 
-    spider_loader()  # with the spiders it imports the records of the project
+    spider_loader()  # importing the spiders also registers the record kinds of the project
     if kind == GRAPH and (where or since):
         raise UsageError("--where and --since choose records, and graph is all of it.")
     try:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from harvester.config import Config
 
 BATCH = 1000
-"""Entries that travel together."""
+"""Number of entries in a batch."""
 MOST_NAMED = 20
-"""Bad lines that are named, one each; the others are counted."""
+"""Maximum number of bad lines that are printed. Further ones are counted."""
 SHOWN = 80
-"""Characters of a bad line that are printed."""
+"""Maximum number of characters of a bad line that are printed."""
 MOST_LINE_BYTES = 1024 * 1024
 
 
@@ -69,7 +69,7 @@ def _as_utf8(source: Any) -> BinaryIO:
 
 
 async def _feed(config: "Config", spider: str, source: BinaryIO) -> tuple[int, int]:
-    """How many entries were pushed, and how many lines were left out."""
+    """Pushes the lines. Returns the numbers of pushed entries and of bad lines."""
     from harvester.frontier.start_list import StartList
     from harvester.stores.redis import connect
 
@@ -92,7 +92,7 @@ async def _batches(lines: Iterator[bytes]) -> AsyncIterator[list[bytes]]:
 
 
 class _Lines:
-    """The good lines of a file; bad ones are named on standard error."""
+    """The good lines of a file. Bad lines are printed on standard error."""
 
     def __init__(self, spider: str, source: BinaryIO) -> None:
         from harvester.project import load_spider
@@ -119,7 +119,7 @@ class _Lines:
             print(f"... and {self.bad - MOST_NAMED:,} more lines.", file=sys.stderr)
 
     def _raw(self) -> Iterator[bytes]:
-        """Its lines; of one that is too long the beginning."""
+        """Yields all lines. Lines that are too long are cut."""
         while raw := self._source.readline(MOST_LINE_BYTES + 1):
             yield raw
             while len(raw) > MOST_LINE_BYTES and not raw.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""The commands `harvester flow ...`: what a recording would do, and one row of it."""
+"""The commands `harvester flow ...`: checking a recording, and running it for one row."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The commands `harvester frontier ...`: what waits to be fetched, what was given up, and what may be asked anew."""
+"""The commands `harvester frontier ...`: waiting requests, dead letters, breakers, and forgetting requests."""
 
 import asyncio
 import getpass
@@ -55,7 +55,7 @@ def status_command(spider: Spider, as_json: Json = False) -> None:
 
 
 async def _open_jobs(config: "Config", spider: str) -> "list[JobReport]":
-    """Paused ones are among them."""
+    """Returns the open jobs, including paused ones."""
     from harvester.jobs.documents import JobState
     from harvester.jobs.service import job_service
 
@@ -197,14 +197,14 @@ def _set_breaker(spider: str, site: str, tier: str, state: str, why: str, durati
 
 
 def _who() -> str:
-    """The person at the terminal, for the events."""
-    with suppress(OSError, KeyError):  # a user id without a name
+    """Returns the user's name, for the history of events."""
+    with suppress(OSError, KeyError):  # the user id may have no name
         return getpass.getuser()
     return "somebody"
 
 
 def _check(spider: str) -> None:
-    """Raises UsageError when there is no such spider."""
+    """Raises UsageError for an unknown spider."""
     from harvester.project import load_spider
 
     load_spider(spider)

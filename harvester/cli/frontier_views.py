@@ -1,4 +1,4 @@
-"""How a frontier is shown to people at a terminal."""
+"""Prints a frontier at a terminal."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from harvester.jobs.service import JobReport
 
 MOST_CHARACTERS = 200
-"""Of a malformed entry."""
+"""Maximum number of characters of a malformed entry."""
 MOST_ROWS = 20
-"""Sites and jobs that are listed, those with the most requests; breakers, too."""
+"""Maximum number of sites, jobs and breakers in a list. Those with the most requests are shown."""
 
 
 def print_status(reading: FrontierReading) -> None:
-    """The whole frontier."""
+    """Prints the whole frontier."""
     status, rates, _ = reading
     rows = [
         ("ready", status.ready, ""),
@@ -65,13 +65,13 @@ def print_status(reading: FrontierReading) -> None:
 
 
 def _done(status: FrontierStatus) -> str:
-    """With what outcomes, and how many records were not stored."""
+    """Formats the outcomes of finished requests, and the number of rejected records."""
     rejected = f"; {counted(status.rejected, 'record')} rejected, see data/rejects" if status.rejected else ""
     return parts(status.done_by_outcome) + rejected
 
 
 def _sites(status: FrontierStatus) -> str:
-    """Whose requests are parked."""
+    """Formats the sites with the most parked requests."""
     parked = {name: counts["parked"] for name, counts in status.sites.items() if counts["parked"]}
     if not parked:
         return ""
@@ -81,7 +81,7 @@ def _sites(status: FrontierStatus) -> str:
 
 
 def breaker_text(name: str, breaker: BreakerStatus) -> str:
-    """Two lines: how it is, and why."""
+    """Returns two lines: the state of the breaker, and the cause."""
     site, _, tier = name.partition("\0")
     if breaker.state == "half_open":
         out, well = breaker.probes
@@ -98,7 +98,7 @@ def breaker_text(name: str, breaker: BreakerStatus) -> str:
 
 
 def print_start_list(start: StartStatus) -> None:
-    """One line."""
+    """Prints one line about the start list."""
     taken = counted(sum(start.taken.values()), "entry", "entries")
     new_console().print(f"\nstart list: {start.entries:,} left; workers have taken {taken}, {start.dead:,} malformed")
 
@@ -123,7 +123,7 @@ def _places(title: str, places: Mapping[str, Mapping[str, int]]) -> Table:
 
 
 def print_jobs(spider: str, jobs: "Sequence[JobReport]") -> None:
-    """Those that are open or paused, with their items by kind and state."""
+    """Prints open and paused jobs, with their items by kind and state."""
     console = new_console()
     if not jobs:
         console.print(f"No job of {spider} is open.")
@@ -138,7 +138,7 @@ def print_jobs(spider: str, jobs: "Sequence[JobReport]") -> None:
 
 
 def print_letters(letters: Sequence[DeadLetter]) -> None:
-    """Two lines for each: what is to be replayed, and why it was given up."""
+    """Prints two lines for each dead letter: its id and address, and why it was given up."""
     console = new_console()
     if not letters:
         console.print("None.")
@@ -151,7 +151,7 @@ def print_letters(letters: Sequence[DeadLetter]) -> None:
 
 
 def print_entries(entries: Sequence[DeadEntry]) -> None:
-    """What was pushed into the start list and could not be used."""
+    """Prints the malformed entries of the start list."""
     console = new_console()
     if entries:
         console.print("Entries of the start list:")
@@ -160,7 +160,7 @@ def print_entries(entries: Sequence[DeadEntry]) -> None:
 
 
 def print_request(url: str, fate: RequestStatus | None) -> None:
-    """One address, with its history."""
+    """Prints the state and history of a request."""
     console = new_console()
     if fate is None:
         console.print(f"{url} was not asked for, or was forgotten.")

@@ -1,4 +1,4 @@
-"""The commands `harvester jobs ...`: what is to be collected, item by item, and what became of it."""
+"""The commands `harvester jobs ...`: items to collect, and their results."""
 
 import asyncio
 import os
@@ -31,8 +31,6 @@ jobs = remote.RemoteTyper(
     help="Jobs: what is to be collected, item by item, and what became of it.",
     no_args_is_help=True,
 )
-
-"""Exit codes of `wait`: items failed, the time is over, the job was cancelled."""
 
 Job = Annotated[str, typer.Argument(help="Id of the job, as `list` shows it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -91,7 +89,7 @@ def submit_command(
 
 
 def _add_webhook(job: str, url: str) -> None:
-    """Says on standard error by which secret the receiver knows who sends: what is asked for is the job."""
+    """Adds a webhook, and prints its secret on standard error, because standard output belongs to the job."""
     from harvester.client.jobs import RemoteJobs
 
     async def add(service: "JobService | RemoteJobs") -> tuple[str, str]:
@@ -187,7 +185,7 @@ def cancel_command(
 ) -> None:
     """Skip what waits in a job, for good. Items that are being worked at come to their end."""
     if not yes:
-        with_service(lambda service: service.job(job))  # there is one
+        with_service(lambda service: service.job(job))  # raises UnknownJob before the question
         confirm(f"Cancel {job}? Its items are not tried again.")
     skipped = with_service(lambda service: service.cancel(job))
     tell({"job": job, "state": "cancelled", "skipped": skipped}, f"{job} is cancelled; {skipped:,} skipped.", as_json)
@@ -325,14 +323,14 @@ def run_command(
     os.environ.setdefault("SCRAPY_SETTINGS_MODULE", "harvester.settings")
     options = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     try:
-        execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])  # it ends with SystemExit
+        execute(["scrapy", "crawl", known.spider, "-a", f"job={known.id}", *options])  # always raises SystemExit
     finally:
         if as_json:
             print_json(with_own_service(lambda service: service.wait(job, 0)))
 
 
 def with_service(act: "Callable[[JobService | RemoteJobs], Awaitable[T]]") -> T:
-    """What it comes to, with the service of this machine, or of the controller that is named."""
+    """Calls `act` with the controller's service if a controller is named, otherwise with this machine's."""
     access = remote.chosen()
     if access is None:
         return with_own_service(act)
@@ -346,7 +344,7 @@ def with_service(act: "Callable[[JobService | RemoteJobs], Awaitable[T]]") -> T:
 
 
 def with_own_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
-    """What it comes to, with the service of this machine."""
+    """Calls `act` with the service of this machine."""
     from harvester.jobs.service import job_service
 
     async def run() -> T:
@@ -357,7 +355,7 @@ def with_own_service(act: "Callable[[JobService], Awaitable[T]]") -> T:
 
 
 def one_of(option: str, given: str, among: type[E]) -> E | None:
-    """None when nothing was given. Raises UsageError."""
+    """Returns the enum member; None for an empty value. Raises UsageError."""
     if given and given not in list(among):
         raise UsageError(f"{option}: {given!r} is none of {', '.join(among)}.")
     return among(given) if given else None

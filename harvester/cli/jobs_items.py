@@ -1,4 +1,4 @@
-"""The commands `harvester jobs add | remove | change`: what a job asks for, changed while workers run."""
+"""The commands `harvester jobs add | remove | change`: changes to a job's items while workers run."""
 
 from typing import Annotated
 

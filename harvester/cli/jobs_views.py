@@ -1,4 +1,4 @@
-"""How jobs and their items are shown to people at a terminal."""
+"""Prints jobs and their items at a terminal."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,15 @@ from harvester.jobs.service import JobReport, by_state
 from harvester.jobs.submission import Submitted
 
 SEEN_AS_NOW = timedelta(seconds=10)
-"""Of older counts it is said when they were made."""
+"""Maximum age of counts that are shown without their time."""
 MOST_ARGUMENTS = 2000
-"""Characters of a job's arguments."""
+"""Maximum number of characters of a job's arguments."""
 MOST_NAMED = 3
-"""Records of an item in each collection, and files, that are named; the others are counted."""
+"""Maximum number of record keys per collection, and of files, that are shown for an item."""
 
 
 def print_submitted(submitted: Submitted) -> None:
-    """Bad lines on standard error, then what was accepted."""
+    """Prints bad lines on standard error, then the number of accepted items."""
     for line in submitted.bad_lines:
         print(f"Line {line.line}, '{shown(line.text)}': {line.reason}.", file=sys.stderr)
     if submitted.bad > len(submitted.bad_lines):
@@ -40,7 +40,7 @@ def print_submitted(submitted: Submitted) -> None:
 
 
 def print_jobs(jobs: Sequence[Job]) -> None:
-    """One line each, with the counts that were made last."""
+    """Prints one line for each job, with the counts that were made last."""
     console = new_console()
     if not jobs:
         console.print("None.")
@@ -58,7 +58,7 @@ def print_jobs(jobs: Sequence[Job]) -> None:
 
 
 def print_report(report: JobReport) -> None:
-    """All of one job."""
+    """Prints the whole report of a job."""
     job, console = report.job, new_console()
     called = f" ({shown(job.name)})" if job.name else ""
     since = f", ended {at(job.ended_at)}" if job.ended_at else ""
@@ -91,7 +91,7 @@ def print_report(report: JobReport) -> None:
 
 
 def _print_looks(console: Console, report: JobReport) -> None:
-    """When items are looked at next, and why then."""
+    """Prints the next visits of items, and their reasons."""
     if not report.next_items:
         console.print("\nno item is to be looked at")
         return
@@ -126,7 +126,7 @@ def _pace(report: JobReport) -> str:
 
 
 def print_items(items: Sequence[ItemReport]) -> None:
-    """A few lines each."""
+    """Prints a few lines for each item."""
     console = new_console()
     if not items:
         console.print("None.")
@@ -165,7 +165,7 @@ def _state(item: Item) -> str:
 
 
 def _looks(item: Item) -> str:
-    """What the last ones came to."""
+    """Formats the results of the last visits."""
     good = [look for look in item.looks if not look.failed]
     found = sum(look.found or 0 for look in good)
     changed = sum(bool(look.changed) for look in good)

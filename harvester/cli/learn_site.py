@@ -1,4 +1,4 @@
-"""The command `harvester sites learn`: proposes lines of TOML for labels of saved pages that nobody reads."""
+"""The command `harvester sites learn`: suggests lines of TOML for unknown labels in saved pages."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from harvester.cli.completion import site_names
 from harvester.exceptions import PageFailed, ParseError, UsageError
 
 MAX_SAMPLE = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 def learn_command(

@@ -1,4 +1,4 @@
-"""The command `harvester sites new`: writes the entry of a county whose page a person has open."""
+"""The command `harvester sites new`: writes the entry of a county from the address of a page."""
 
 import json
 import re
@@ -29,7 +29,7 @@ _of_vendors = re.compile(
     r"(gis|hosting)\.vgsi\.com|(beacon|qpublic)\.schneidercorp\.com|propaccess\.trueautomation\.com"
     r"|(services\d*|utility|gis|tiles)\.arcgis\.com|webpro\.patriotproperties\.com|mapublicaccess\.tylerhost\.net"
 ).fullmatch
-"""Hosts that serve many jurisdictions, and so belong to none."""
+"""Hosts of vendors that serve many jurisdictions, so that the host names no single site."""
 
 
 def write_entry(url: str, name: str, fips: str, site: str, into: Path | None) -> None:
@@ -38,12 +38,17 @@ def write_entry(url: str, name: str, fips: str, site: str, into: Path | None) ->
     folder = into or load_config().sites_dir
     if folder is None:
         raise UsageError("new: where do your entries lie? Give a folder: --into FOLDER, or HARVESTER_SITES_DIR.")
-    given = {"name": name, "fips": fips, "platform": ANY_PLATFORM, "base_url": url}  # checked before anybody is asked
+    given = {
+        "name": name,
+        "fips": fips,
+        "platform": ANY_PLATFORM,
+        "base_url": url,
+    }  # validated before any request
     site = site or f"us-{_state(given)}-{_slug(name)}"
     _checked(site, {"property": given})
     file = folder / f"{site}.toml"
     _refuse_known(site, file)
-    answer = fetch(address_of_records(url), Outcome.SESSION_EXPIRED)  # it led to a disclaimer, which is a page, too
+    answer = fetch(address_of_records(url), Outcome.SESSION_EXPIRED)  # a disclaimer is a page, too
     found = recognise(answer.url, answer.text if isinstance(answer, TextResponse) else "")
     if found is None:
         raise UsageError(
@@ -85,13 +90,13 @@ def _refuse_known(site: str, file: Path) -> None:
 
 
 def _slug(name: str) -> str:
-    """St. Louis County -> st-louis."""
+    """Makes an id from a name: St. Louis County -> st-louis."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return "-".join(re.findall(r"[a-z0-9]+", re.sub(r"['’.]", "", _kind("", plain))))
 
 
 def _entry(site: str, records: Mapping[str, Any]) -> str:
-    """TOML, in the order of docs/counties.md."""
+    """Returns the entry as TOML, in the order of docs/counties.md."""
     host = urlsplit(records["base_url"]).netloc.lower()
     is_shared = _of_vendors(host) or load_sites().of(records["base_url"]).property
     hosts = {} if is_shared else {"hosts": [host]}
@@ -102,7 +107,7 @@ def _entry(site: str, records: Mapping[str, Any]) -> str:
 
 
 def toml_of(value: Any) -> str:
-    """A value, in one line."""
+    """Returns a value as TOML in one line."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {toml_of(each)}' for key, each in value.items())} }}"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML takes it so only
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML requires this escape

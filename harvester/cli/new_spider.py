@@ -1,4 +1,4 @@
-"""The command `harvester spiders new`: writes the beginning of a spider, each part of which runs at once."""
+"""The command `harvester spiders new`: writes a first version of a spider, which runs at once."""
 
 import keyword
 import os
@@ -16,12 +16,12 @@ from harvester.cli.spider_template import StartPage
 from harvester.exceptions import UsageError
 
 NEW_PACKAGE = "sites"
-"""The package that is made where there is no project."""
+"""Name of the package for spiders outside a project."""
 _is_name = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
 
 
 def write_spider(name: str, url: str) -> None:
-    """Of the page at `url`. Raises UsageError, ServiceError, StorageError."""
+    """Writes a spider for the page at `url`. Raises UsageError, ServiceError, StorageError."""
     if not _is_name(name) or keyword.iskeyword(name):
         raise UsageError(f"new: {name!r} is no name of a spider: use small letters, digits and _.")
     check_address(url)
@@ -39,13 +39,13 @@ def write_spider(name: str, url: str) -> None:
 class _Project(NamedTuple):
     root: Path
     package: str
-    """In which the packages `spiders` and `parsers` are."""
+    """The package that contains the packages `spiders` and `parsers`."""
     missing: Mapping[str, bytes]
-    """Path below `root` -> content, of what a spider needs and is not there yet."""
+    """Files that a spider needs and the project lacks: path below `root` -> content."""
 
 
 def _project() -> _Project:
-    """That of the current folder, or a new one. Raises UsageError when it keeps its spiders as none is kept here."""
+    """Returns the current folder's project, or a new one. Raises UsageError for an unsupported NEWSPIDER_MODULE."""
     found = closest_scrapy_cfg()
     if not found:
         return _Project(Path(), NEW_PACKAGE, spider_template.project(NEW_PACKAGE) | _missing(Path(), NEW_PACKAGE))
@@ -60,7 +60,7 @@ def _project() -> _Project:
 
 
 def _missing(root: Path, package: str) -> dict[str, bytes]:
-    """Packages that are not there. `tests` is one, so that tests can import the project."""
+    """Returns the missing packages. `tests` is a package too, so that tests can import the project."""
     below = package.replace(".", "/")
     paths = [f"{below}/spiders/__init__.py", f"{below}/parsers/__init__.py", "tests/__init__.py"]
     return {path: b"" for path in paths if not (root / path).exists()}

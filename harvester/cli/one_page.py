@@ -1,4 +1,4 @@
-"""One page of a site, for the commands that begin with one: `spiders new` and `sites new`."""
+"""Fetches one page of a site, for `spiders new` and `sites new`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,8 +15,8 @@ from harvester.outcomes import Outcome, verdict_of
 
 
 def check_address(url: str) -> None:
-    """Raises UsageError for what is none."""
-    if not url.isprintable():  # urlsplit takes line ends and tabs out, and goes on
+    """Raises UsageError for an unusable address."""
+    if not url.isprintable():  # urlsplit silently removes line ends and tabs
         raise UsageError(f"new: the address {url!r} holds a character that cannot be seen: type it anew.")
     try:
         is_address = urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
@@ -27,9 +27,9 @@ def check_address(url: str) -> None:
 
 
 def fetch(url: str, *also: Outcome) -> Response:
-    """Asks for it once, as a crawl does: robots.txt is obeyed. Raises ServiceError when it does not come.
+    """Fetches the page once, like a crawl: robots.txt is obeyed. Raises ServiceError when it fails.
 
-    `also`: outcomes of an answer that is wanted all the same.
+    `also`: outcomes of error responses that are returned all the same.
     """
     answer = ask(Request(url))
     if answer is None:
@@ -44,16 +44,16 @@ def fetch(url: str, *also: Outcome) -> Response:
 
 
 def ask(request: Request, **own: Any) -> Response | Failure | None:
-    """What comes of it in a crawl of this request alone, with these settings; None: the log says why.
+    """Returns the result of a crawl of this request alone, with the settings `own`.
 
-    Raises UsageError when a spider of the project cannot be imported.
+    Returns None when the log has the reason. Raises UsageError when a spider of the project cannot be imported.
     """
     from scrapy.crawler import AsyncCrawlerProcess
 
     from harvester.project import loader_of, project_settings
 
     settings = project_settings()
-    loader_of(settings)  # says what is wrong with a spider of the project
+    loader_of(settings)  # raises for a spider of the project that cannot be imported
     alone: dict[str, Any] = {
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",  # the frontier is for crawls
         "ITEM_PIPELINES_BASE": {},
@@ -80,7 +80,7 @@ class _OnePage(Spider):
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file, and its name to the terminal. Raises StorageError."""
+    """Writes a file and prints its path. Raises StorageError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs."""
+"""Output of commands: tables for people, JSON for programs."""
 
 import json
 import sys
@@ -12,14 +12,14 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from harvester.formatting import shown as shown  # for all that print
+from harvester.formatting import shown as shown  # re-exported for all modules that print
 
 WIDE = 1_000_000
-"""Columns, for tables that are not to be cut or wrapped."""
+"""Number of columns for tables that must not be cut or wrapped."""
 
 
 def print_json(value: Any) -> None:
-    """Dataclasses, named tuples and structs become objects, times and paths become text."""
+    """Prints JSON. Dataclasses, named tuples and structs become objects; times and paths become strings."""
     is_utf_8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     print(json.dumps(_plain(value), indent=2, ensure_ascii=not is_utf_8))
 
@@ -42,13 +42,13 @@ def _plain(value: Any) -> Any:
 
 
 def new_console() -> Console:
-    """Prints as told: long lines stay whole, and where there is no terminal rows of tables, too."""
+    """Returns a console that keeps long lines whole and, without a terminal, rows of tables too."""
     width = None if sys.stdout.isatty() else WIDE
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=width)
 
 
 def new_grid() -> Table:
-    """Name, number, remark."""
+    """Returns a table without header for name, number and remark."""
     columns = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         columns.add_column(justify=justify, overflow="fold")
@@ -56,7 +56,7 @@ def new_grid() -> Table:
 
 
 def new_table(first: str, *others: str) -> Table:
-    """A column of names, and columns of numbers."""
+    """Returns a table with a column of names and columns of numbers."""
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     rows.add_column(first, overflow="fold")
     for name in others:
@@ -65,12 +65,12 @@ def new_table(first: str, *others: str) -> Table:
 
 
 def parts(counts: Mapping[str, int]) -> str:
-    """The largest first: 12 done, 3 failed."""
+    """Formats counts, the largest first: 12 done, 3 failed."""
     largest = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{count:,} {name}" for name, count in largest)
 
 
 def at(time: datetime | float) -> str:
-    """A time, or epoch seconds."""
+    """Formats a time, given as a datetime or in epoch seconds."""
     moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

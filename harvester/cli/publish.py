@@ -1,4 +1,4 @@
-"""The commands `harvester publish ...`: telling others of new and changed records."""
+"""The commands `harvester publish ...`: sending new and changed records to sinks."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 publish = typer.Typer(help="Telling others of new and changed records.", no_args_is_help=True)
 
 SECRET_BYTES = 32
-"""Exit code when something could not be sent."""
+"""Bytes of a new webhook secret."""
 Sink = Annotated[str, typer.Argument(help="Name of the sink: its heading in HARVESTER_PUBLISH_FILE.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -183,7 +183,7 @@ def secret_command() -> None:
 
 
 def _configured() -> "tuple[Config, Sinks]":
-    """Raises UsageError when nothing is published, or the file names what there is not."""
+    """Returns the settings and sinks. Raises UsageError when nothing is published or a configured name is unknown."""
     from harvester.publish.sinks import configured_sinks
 
     config = load_config()
@@ -192,7 +192,7 @@ def _configured() -> "tuple[Config, Sinks]":
 
 @contextlib.asynccontextmanager
 async def _database(config: "Config") -> "AsyncIterator[AsyncDatabase[dict[str, Any]]]":
-    """Raises ServiceError when it fails."""
+    """Connects to the database. Raises ServiceError when it fails."""
     from pymongo.errors import PyMongoError
 
     from harvester.stores import mongodb

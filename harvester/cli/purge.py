@@ -26,7 +26,7 @@ def purge_command(
     if bool(account) + bool(undo) + show != 1:
         who_is = "<DID, handle or author>"
         raise UsageError(f"purge: give one of --account {who_is}, --undo {who_is} or --list.")
-    spider_loader()  # with the spiders it imports the records of the project
+    spider_loader()  # importing the spiders also registers the record kinds of the project
     config = load_config()
     database = connect_sync(config)
     try:
@@ -54,7 +54,7 @@ def purge_command(
     finally:
         database.client.close()
     print("Removed. The account is not fetched again.")
-    forget_log(config)  # addresses in it name the account
+    forget_log(config)  # its addresses name the account
     for name in schedules:
         print(f"The schedule {name} names it still. To leave it out: harvester schedule change {name} -a ...")
     if findings.being_written:

@@ -1,4 +1,4 @@
-"""The options `--url` and `--token-file`: a command asks a controller, in place of servers of this machine."""
+"""The options `--url` and `--token-file`, which direct a command to a controller instead of local servers."""
 
 import inspect
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class _Given(NamedTuple):
 
 _NOTHING = _Given()
 _given: ContextVar[_Given] = ContextVar("given", default=_NOTHING)
-"""By the command that runs."""
+"""The options of the running command."""
 
 _OPTIONS: dict[str, Any] = {
     "url": Annotated[
@@ -38,7 +38,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 class RemoteTyper(typer.Typer):
-    """Each command of it has both options."""
+    """A Typer that adds both options to each command."""
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
         register = super().command(name, **options)
@@ -51,7 +51,7 @@ class RemoteTyper(typer.Typer):
 
 
 def chosen() -> "ControllerAccess | None":
-    """The controller that is asked; None: servers of this machine are. Raises UsageError."""
+    """Returns the controller to call; None for the servers of this machine. Raises UsageError."""
     given, config = _given.get(), load_config()
     if not given.url and not config.url:
         return None

@@ -1,4 +1,4 @@
-"""The command `harvester report`: pictures of what was harvested, each on one HTML page."""
+"""The command `harvester report`: draws charts of a harvest on one HTML page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from harvester.config import Config
 
 HASHTAGS = "hashtags"
-"""What is drawn instead of a whole harvest."""
+"""Name of the report on hashtags, given in place of a harvest."""
 
 
 def report_command(
@@ -44,12 +44,12 @@ def report_command(
     if what:
         print(write_trends(config, TrendSelection(tag or (), source, region, days), out))
         return
-    spider_loader()  # with the spiders it imports the records of the project
+    spider_loader()  # importing the spiders also registers the record kinds of the project
     print(write_report(config, job, out))
 
 
 def _config(database: str) -> "Config":
-    """Raises UsageError when `database` is no name of one."""
+    """Returns the settings, with another database if one is given. Raises UsageError for an invalid name."""
     from pydantic import ValidationError
 
     config = load_config()

@@ -1,4 +1,4 @@
-"""The commands `harvester runs ...`: what was run, how it ended, and why."""
+"""The commands `harvester runs ...`: past runs, how they ended, and why."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ T = TypeVar("T")
 runs = typer.Typer(help="Runs: what was run, how it ended, and why.", no_args_is_help=True)
 
 MOST_SENTENCES = 2000
-"""Characters of what a monitor says."""
+"""Maximum number of characters of a monitor's message."""
 Run = Annotated[str, typer.Argument(help="Id of the run, as `list` shows it; or the beginning of it. Else: the last.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -86,7 +86,7 @@ def show_command(run: Run = "", as_json: Json = False) -> None:
         console.print(f"  {shown(arguments, MOST_SENTENCES)}")
     if found.get("message"):
         console.print(f"\n{shown(found['message'], MOST_SENTENCES)}")
-    # A process that was killed wrote down its counts for the last time then; what it stored later is in MongoDB.
+    # A killed process saved its counts then for the last time. Records stored later are in MongoDB only.
     until = f" until {at(found['heartbeat_at'])}, its last sign" if found["state"] == "lost" else ""
     console.print(f"\nrecords{until}: {parts(found.get('counts') or {}) or 'none'}")
     if rejected := found.get("rejected"):
@@ -121,7 +121,7 @@ def log_command(run: Run = "") -> None:
 
 
 def _one(run: str) -> Document:
-    """Raises UsageError when there is none, or when several begin so."""
+    """Returns the run whose id begins like this. Raises UsageError when none or several match."""
     from harvester.monitors.history import run_named
 
     return asyncio.run(_ask(lambda database: run_named(database, run)))

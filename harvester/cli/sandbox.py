@@ -1,4 +1,4 @@
-"""The command `harvester sandbox`: a made-up Bluesky and three counties on this machine, to try things with."""
+"""The command `harvester sandbox`: a made-up Bluesky and three counties on this machine, for trials."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from harvester.sandbox.server import Options
 
 PORT = 2584
-"""Where the AppView of Bluesky's own development network listens, too."""
+"""Port of the AppView in Bluesky's own development network."""
 FOLDER = Path("sandbox")
-"""What harvests of the sandbox leave, below the folder in which it was started."""
+"""Folder for results of harvests of the sandbox, below the working folder."""
 
 
 def sandbox_command(
@@ -48,7 +48,7 @@ def sandbox_command(
 
 
 async def _serve(options: "Options", port: int, parcels: int, folder: Path, command: Sequence[str]) -> int:
-    """Returns the exit code. Raises UsageError."""
+    """Serves until a signal or the end of the command. Returns the exit code. Raises UsageError."""
     from harvester.config import read_config
     from harvester.sandbox.counties.server import serving, write_entries
     from harvester.sandbox.environment import SITES, settings
@@ -84,7 +84,7 @@ async def _serve(options: "Options", port: int, parcels: int, folder: Path, comm
 
 
 async def _wait(variables: Mapping[str, str], first: str) -> None:
-    """Says what to type elsewhere, and waits for a signal."""
+    """Prints the commands for another terminal, and waits for a signal."""
     from harvester.sandbox.counties.server import CRAWLS
 
     ended = asyncio.Event()
@@ -97,10 +97,10 @@ async def _wait(variables: Mapping[str, str], first: str) -> None:
 
 
 async def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """Returns the command's exit code: of one that a signal ended what shells tell. Raises UsageError."""
+    """Runs the command and returns its exit code, like a shell after a signal: 128 + number. Raises UsageError."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, told.set)
-    for number in (signal.SIGINT, signal.SIGHUP):  # which a terminal sends to the command, too
+    for number in (signal.SIGINT, signal.SIGHUP):  # the terminal sends these to the command too
         loop.add_signal_handler(number, lambda: None)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     try:

@@ -1,4 +1,4 @@
-"""The commands `harvester schedule ...`: what is begun at which times, by whichever worker runs then."""
+"""The commands `harvester schedule ...`: jobs that any running worker begins at set times."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

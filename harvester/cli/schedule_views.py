@@ -1,4 +1,4 @@
-"""How schedules are shown to people at a terminal."""
+"""Prints schedules at a terminal."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from harvester.jobs.schedules import Schedule
 from harvester.jobs.upcoming import Coming
 
 MOST_SAID = 400
-"""Characters of what is said of a schedule."""
+"""Maximum number of characters of a schedule's message."""
 
 
 def print_schedules(schedules: Sequence[Schedule], late: Late) -> None:
-    """Prints one line each, what became of a time that was not begun, and what waits for a worker."""
+    """Prints a line for each schedule, the fate of a missed time, and jobs that wait for a worker."""
     console = new_console()
     if schedules:
         _print_table(console, schedules)
@@ -39,7 +39,7 @@ def _print_table(console: Console, schedules: Sequence[Schedule]) -> None:
 
 
 def print_coming(coming: Coming) -> None:
-    """In the order of times."""
+    """Prints the coming events in the order of their times."""
     console = new_console()
     table = new_table("when")
     for name in ("what", "why"):

@@ -1,4 +1,4 @@
-"""The commands `harvester sites ...`: what the registry says of sites, counties among them."""
+"""The commands `harvester sites ...`: the registry of sites, including counties."""
 
 from pathlib import Path
 from typing import Annotated

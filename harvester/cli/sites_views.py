@@ -1,4 +1,4 @@
-"""How sites of the registry are found, and shown to people at a terminal."""
+"""Finds sites of the registry, and prints them at a terminal."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ _words = re.compile(r"\w+").findall
 
 
 def site_named(name: str) -> Site:
-    """Raises UsageError when there is none."""
+    """Returns the site with this name. Raises UsageError for an unknown name."""
     known = {site.name: site for site in load_sites()}
     if name not in known:
         raise UsageError(
@@ -30,14 +30,14 @@ def site_named(name: str) -> Site:
 
 
 def is_of(site: Site, state: str, platform: str) -> bool:
-    """Whether the site is in this state and on this platform; what is empty is not asked for."""
+    """Returns True if the site is in this state and on this platform. Empty values match all."""
     if records := site.property:
         return state in ("", records.state.code) and platform in ("", records.platform)
     return not (state or platform)
 
 
 def fits(site: Site, wanted: Iterable[str]) -> bool:
-    """Whether each word begins one of the site's."""
+    """Returns True if each wanted word begins a word of the site."""
     records = site.property
     said = [site.name, *((records.name, records.fips, *records.state) if records else site.hosts)]
     known = words_of(" ".join(said))
@@ -45,12 +45,12 @@ def fits(site: Site, wanted: Iterable[str]) -> bool:
 
 
 def words_of(text: str) -> list[str]:
-    """In small letters, without the marks that people leave out: `st louis`, `prince georges`."""
+    """Splits into lowercase words without apostrophes and dots, which users omit: `st louis`, `prince georges`."""
     return _words(re.sub(r"['’.]", "", text).lower())
 
 
 def print_sites(sites: Sequence[Site], as_json: bool) -> None:
-    """One line each."""
+    """Prints one line for each site."""
     if as_json:
         print_json([_in_json(site) for site in sites])
         return
@@ -78,7 +78,7 @@ def _in_json(site: Site) -> dict[str, Any]:
 
 
 def print_site(site: Site, config: Config, as_json: bool) -> None:
-    """All of one site."""
+    """Prints everything about a site."""
     command = _command(site.property, site.name)
     file = _file_of(site.name, config)
     if as_json:
@@ -136,13 +136,13 @@ def _pace(politeness: Politeness, config: Config) -> str:
 
 
 def _file_of(name: str, config: Config) -> str:
-    """Where the entry stands: the user's own before a packaged one of the same name."""
+    """Returns the file with the entry. The user's own entries take precedence over packaged ones."""
     files = (file for file in (*own_files(config), *packaged_files()) if name in file.text)
     return str(next(file.path for file in files if name in file.sites))
 
 
 def _command(records: PropertyRecords | None, name: str) -> str | None:
-    """What harvests a jurisdiction; None where no spider reads its platform."""
+    """Returns the command that harvests a jurisdiction; None when no spider reads its platform."""
     if records is None or records.platform not in spider_loader().list():
         return None
     return f"harvester crawl {records.platform} -a site={name} -a parcels=@FILE"

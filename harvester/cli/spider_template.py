@@ -1,4 +1,4 @@
-"""What `harvester spiders new` writes: text for a spider, its parser and its test. Pure functions."""
+"""Templates for `harvester spiders new`: a spider, its parser and its test. Pure functions."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ SPIDER_MODULES = ["$package.spiders"]
 NEWSPIDER_MODULE = "$package.spiders"
 ''',
 }
-"""Path -> text, of what a project has once."""
+"""Files that a project has once: path -> text."""
 
 SPIDER = '''"""The spider `$name`."""
 
@@ -125,22 +125,22 @@ class StartPage(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """HTML or JSON."""
+    """A kind of page: HTML or JSON."""
 
     parser: str
     field: str
     suffix: str
     expected: Callable[[StartPage], str | int]
-    """The value of `field` for a page. Raises UsageError when the parser would find nothing."""
+    """Returns the value of `field` for a page. Raises UsageError when the parser would find nothing."""
 
 
 def project(package: str) -> dict[str, bytes]:
-    """The files of a new project: path -> content."""
+    """Returns the files of a new project: path -> content."""
     return {_filled(path, package=package): _filled(text, package=package).encode() for path, text in PROJECT.items()}
 
 
 def spider(name: str, page: StartPage, package: str, today: date) -> dict[str, bytes]:
-    """The files of a new spider: path -> content. Raises UsageError when the page has nothing to begin with."""
+    """Returns the files of a new spider: path -> content. Raises UsageError when the page has nothing to begin with."""
     kind = JSON if page.is_json else HTML
     camel = "".join(part.capitalize() for part in name.split("_"))
     values = {
@@ -167,7 +167,7 @@ def spider(name: str, page: StartPage, package: str, today: date) -> dict[str, b
 
 
 def paths(name: str, package: str, suffix: str) -> tuple[str, str, str, str]:
-    """Where spider, parser, page and test go, below the folder of the project."""
+    """Returns the paths of spider, parser, page and test, below the folder of the project."""
     below = package.replace(".", "/")
     parts = f"{below}/spiders/{name}.py", f"{below}/parsers/{name}.py"
     return (*parts, f"tests/pages/{name}.{suffix}", f"tests/test_{name}.py")
@@ -178,7 +178,7 @@ def _filled(template: str, **values: object) -> str:
 
 
 def _title(page: StartPage) -> str:
-    # parsel takes no empty body
+    # parsel refuses an empty body
     found = Selector(body=page.body or b" ", encoding=page.encoding).css("title::text, h1::text").get("").strip()
     if not found:
         raise UsageError(f"new: {page.url} has no title; give another page of the site.")

@@ -1,4 +1,4 @@
-"""The commands `harvester tokens ...`: who may ask the controller, and for what."""
+"""The commands `harvester tokens ...`: access to the controller, and its limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

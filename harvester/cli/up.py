@@ -1,4 +1,4 @@
-"""The command `harvester up`: the control room and all it needs."""
+"""The command `harvester up`: the control room with everything that it needs."""
 
 import logging
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from harvester.cli.configured import load_config
 from harvester.exceptions import UsageError
 
 NEEDS = ("fastapi", "nicegui", "sse_starlette", "uvicorn")
-"""Of the extra `control`."""
+"""Modules of the extra `control`."""
 
 
 def up_command(

@@ -1,4 +1,4 @@
-"""The commands `harvester webhooks ...`: who is told when a job is paused, finished or cancelled."""
+"""The commands `harvester webhooks ...`: addresses that are notified when a job is paused, finished or cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # imports inside commands keep shell completion quick
 T = TypeVar("T")
 
 webhooks = typer.Typer(help="Webhooks: who is told when a job is paused, finished or cancelled.", no_args_is_help=True)
-
-"""Exit code when something could not be sent."""
 Id = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Its id, as `list` shows it.")]
 
 

@@ -71,9 +71,9 @@ def worker_command(
         command += [word for name, value in given.items() for word in (option, f"{name}={value}")]
     plan = Plan(command, processes, max_memory_mb * 1_000_000 if max_memory_mb else None, drain_seconds)
     if metrics_port:
-        os.environ["HARVESTER_METRICS_PORT"] = str(metrics_port)  # for the processes, which read it themselves
+        os.environ["HARVESTER_METRICS_PORT"] = str(metrics_port)  # the worker processes read it themselves
     config = load_config()
-    check_services(config)  # before the supervisor handles signals: until then one ends all of it at once
+    check_services(config)  # before the supervisor handles signals: until then a signal ends everything at once
     with display() as shown:
         if works_at_jobs:
             supervisor: WorkerSupervisor = JobsSupervisor(
@@ -82,7 +82,7 @@ def worker_command(
         else:
             supervisor = WorkerSupervisor(config, plan, shown.show_line)
         code = asyncio.run(supervisor.run(shown))
-    with contextlib.suppress(OSError):  # the terminal was closed
+    with contextlib.suppress(OSError):  # the terminal may be closed
         logs.say(shown.summary())
         if code in (INTERRUPTED, LEFT):
             again = mask(typed_command(sys.orig_argv, sys.argv[0]))
@@ -91,7 +91,7 @@ def worker_command(
 
 
 def _has_its_arguments_from_jobs(spider: str, settings: dict[str, str]) -> bool:
-    """Tells that a spider works at jobs and has no run without one, as a platform of counties that needs a site."""
+    """Returns True if a spider cannot run without a job, like the county platforms, which need a site."""
     from harvester.project import load_spider
     from harvester.spiders.arguments import check_arguments
     from harvester.worker.jobs_supervisor import spiders_with_jobs
