@@ -212,7 +212,7 @@ def publishing(config: Config) -> DoctorFinding:
 
 
 def mongodb(config: Config) -> tuple[DoctorFinding, datetime | None]:
-    """Checks MongoDB and returns its time. A private server is started, and has no time other than this machine's."""
+    """Checks MongoDB and returns its time. A private server is started, and gives no time."""
     subject, milliseconds = "MongoDB", SERVER_TIMEOUT_SECONDS * 1000
     timeouts: dict[str, Any] = {"serverSelectionTimeoutMS": milliseconds, "connectTimeoutMS": milliseconds}
     try:

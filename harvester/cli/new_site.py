@@ -38,17 +38,12 @@ def write_entry(url: str, name: str, fips: str, site: str, into: Path | None) ->
     folder = into or load_config().sites_dir
     if folder is None:
         raise UsageError("new: where do your entries lie? Give a folder: --into FOLDER, or HARVESTER_SITES_DIR.")
-    given = {
-        "name": name,
-        "fips": fips,
-        "platform": ANY_PLATFORM,
-        "base_url": url,
-    }  # validated before any request
+    given = {"name": name, "fips": fips, "platform": ANY_PLATFORM, "base_url": url}  # checked before any request
     site = site or f"us-{_state(given)}-{_slug(name)}"
     _checked(site, {"property": given})
     file = folder / f"{site}.toml"
     _refuse_known(site, file)
-    answer = fetch(address_of_records(url), Outcome.SESSION_EXPIRED)  # a disclaimer is a page, too
+    answer = fetch(address_of_records(url), Outcome.SESSION_EXPIRED)  # a disclaimer page is enough
     found = recognise(answer.url, answer.text if isinstance(answer, TextResponse) else "")
     if found is None:
         raise UsageError(

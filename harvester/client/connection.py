@@ -66,7 +66,7 @@ _ERRORS: Mapping[str, type[HarvesterError]] = {
 
 
 _LATER = frozenset({"too_many", "under_way"})
-"""Words of problems that pass after a while, so that a retry helps."""
+"""Last words of problem types that pass after a while, so that a retry helps."""
 
 
 class Body(NamedTuple):

@@ -119,7 +119,7 @@ class RemoteJobs:
         return found
 
     async def report(self, job: str) -> JobReport:
-        """Returns the progress of a job, and what holds it up."""
+        """Returns the progress of a job, and what delays it."""
         return await self._connection.ask("GET", _path(job), JobReport)
 
     async def items(self, job: str, which: ItemFilter, most: int = 100) -> list[ItemReport]:

@@ -117,7 +117,7 @@ class Posts:
     def parent(self, post: SandboxPost) -> SandboxPost | None:
         """Returns the post that this one answers.
 
-        There are no cycles, because parents have smaller numbers, except in the big thread, which is shallow.
+        There are no cycles, because a parent has a smaller number or is the big root, which answers nothing.
         """
         author, number = post
         rest = number % 6
