@@ -234,7 +234,8 @@ def test_what_the_pages_say_of_an_entry_can_be_used(
 
 
 def test_the_pages_name_all_parts_of_an_entry() -> None:
-    table = (ROOT / "docs" / "adding-a-site.md").read_text("utf-8").partition("| Part of an entry |")[2].partition("\n\n")[0]
+    page = (ROOT / "docs" / "adding-a-site.md").read_text("utf-8")
+    table = page.partition("| Part of an entry |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == sorted(
         {*Site.model_fields} - {"name", "hosts"}
     )
