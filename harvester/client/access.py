@@ -28,7 +28,7 @@ class ControllerAccess(NamedTuple):
     token: str
 
     def __repr__(self) -> str:
-        return f"Access(url={self.url!r})"
+        return f"ControllerAccess(url={self.url!r})"
 
 
 def access_of(config: Config, url: str = "", token_file: Path | None = None) -> ControllerAccess | None:

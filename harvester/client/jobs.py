@@ -1,6 +1,6 @@
 """The calls of `harvester.jobs.service.JobService`, sent to a controller on another machine.
 
-    async with remote_jobs(Access("https://harvester.example.org", token), Config()) as jobs:
+    async with remote_jobs(ControllerAccess("https://harvester.example.org", token), Config()) as jobs:
         job = await jobs.wait("bluesky-1a2b3c4d")
 
 Results and exceptions are the same. ServiceError is also raised when the controller cannot be reached.

@@ -102,7 +102,7 @@ class StatsCollector(Collector):
 
 
 def stats_families(stats: Mapping[str, Any], spider: str) -> Iterator[Metric]:
-    """Yields the metrics that all spiders share under their own names, and then the numbers that are not about a host."""
+    """Yields the metrics that all spiders share under their own names, then the numbers that are not about a host."""
     pages = _counter("harvester_worker_pages", "Answers that were of use.")
     pages.add_metric([spider], stats.get("harvester/pages", 0))
     yield pages
