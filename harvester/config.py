@@ -180,7 +180,7 @@ class Config(BaseSettings):
     """Where pictures, PDFs and files of flows are kept: a folder or s3://bucket/prefix. Empty: in the data folder."""
 
     retention: str = "bad_lines=90d exports=90d feeds=90d flows=180d logs=30d rejects=180d reports=180d"
-    """How long, and up to which size, files are kept: `KIND=AGE,SIZE`, see [Room on the disk](#room-on-the-disk)."""
+    """How long, and up to which size, files are kept: `KIND=AGE,SIZE`, see [Storage](storage.md#room-on-the-disk)."""
 
     # Manners
     contact: str = Field("", pattern=_CONTACT)

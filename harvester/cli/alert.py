@@ -26,7 +26,7 @@ def alert_command(
     for sentence in missing:
         print(sentence)
     if not channels:
-        raise UsageError("No channel is configured: docs/operating.md lists the variables HARVESTER_ALERT_...")
+        raise UsageError("No channel is configured: docs/settings.md lists the variables HARVESTER_ALERT_...")
     sent = {name: send_with_retries(name, send) if test else True for name, send in channels.items()}
     for name, arrived in sent.items():
         print(f"{name}: {('sent' if test else 'configured') if arrived else 'not sent'}")

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 class CrawlCommand(ScrapyCrawl):
-    """Crawls with one spider. Exit codes: see docs/operating.md. `-a help` prints a spider's arguments."""
+    """Crawls with one spider. Exit codes: see docs/running.md. `-a help` prints a spider's arguments."""
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: the state of MongoDB and Redis, read at each scrape and stored nowhere.
 
 `observe` reads, `families` converts to Prometheus's metrics, and `exposition` does both. The metrics of a worker
-process are in harvester.worker.metrics. docs/operating.md lists all metrics.
+process are in harvester.worker.metrics. docs/monitoring.md lists all metrics.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The decision after a worker has ended. Pure functions; docs/operating.md lists the exit codes."""
+"""The decision after a worker has ended. Pure functions; docs/running.md lists the exit codes."""
 
 from collections.abc import Iterable
 from enum import StrEnum

@@ -1,7 +1,7 @@
 """Metrics of a crawling process for Prometheus: its stats at each scrape. It pushes and stores nothing.
 
 Enabled by HARVESTER_METRICS_PORT. With several processes of `harvester worker`, the first listens on this port, the
-second on the next port, and so on. docs/operating.md lists the metrics.
+second on the next port, and so on. docs/monitoring.md lists the metrics.
 """
 
 import logging

@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 SOURCES = sorted((ROOT / "harvester").rglob("*.py"))
-OPERATING = (DOCS / "operating.md").read_text("utf-8")
+RUNNING = (DOCS / "running.md").read_text("utf-8")
+MONITORING = (DOCS / "monitoring.md").read_text("utf-8")
 BLUESKY = (DOCS / "bluesky.md").read_text("utf-8")
 OF_RECORDS = (DOCS / "records.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
@@ -45,7 +46,7 @@ def stats() -> set[str]:
 
 def test_every_setting_is_in_the_table_as_the_program_has_it() -> None:
     """To renew it: python -m tests.docs.tables"""
-    assert settings() in OPERATING
+    assert settings() in (DOCS / "settings.md").read_text("utf-8")
     assert "||" not in settings().replace(" ", "").replace("|---|---|---|", ""), "a setting has no docstring"
 
 
@@ -69,25 +70,26 @@ def test_every_exit_code_is_documented() -> None:
     named = {value for value in vars(exceptions).values() if isinstance(value, int)}
     bare = [code for path in SOURCES for code in re.findall(r"exit_code=\d+", path.read_text("utf-8"))]
     assert not bare, "codes have names, in harvester/exceptions.py"
-    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", OPERATING, re.MULTILINE)}
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", RUNNING, re.MULTILINE)}
     assert documented == {0} | named | codes
 
 
 def test_every_monitor_is_documented() -> None:
     names = {monitor().monitor_name for monitor in RunMonitors.monitors}
-    assert set(re.findall(r"^\| ([A-Z][a-z ]+) \| ", OPERATING.partition("| Monitor |")[2], re.MULTILINE)) == names
+    table = MONITORING.partition("| Monitor |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| ([A-Z][a-z ]+) \| ", table, re.MULTILINE)) == names
 
 
 def test_every_room_of_the_stats_is_documented() -> None:
     rooms = {text.split("/")[1] for text in stats() if re.match(r"harvester/[a-z_]{2,}", text)}
-    assert rooms - set(re.findall(r"harvester/([a-z_]+)", OPERATING)) == set()
+    assert rooms - set(re.findall(r"harvester/([a-z_]+)", MONITORING)) == set()
 
 
 def test_every_stat_is_documented() -> None:
     """As far as its name is known where it is counted: that of the room, and one word more."""
     documented = {
         f"harvester/{room}/{name}"
-        for room, names in re.findall(r"`harvester/([a-z_]+)/([^`/]+)", OPERATING)
+        for room, names in re.findall(r"`harvester/([a-z_]+)/([^`/]+)", MONITORING)
         for name in names.strip("{}").split(",")
     }
     counted = {found[0] for text in stats() if (found := re.match(r"harvester/[a-z_]{2,}/[a-z_]{2,}", text))}
@@ -127,15 +129,28 @@ def test_no_collection_of_harvesters_own_is_taken_for_one_of_records() -> None:
     assert used - {kind.COLLECTION for kind in KINDS} <= RESERVED
 
 
+def anchors(path: Path) -> set[str]:
+    """Returns the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_and_paths_lead_somewhere(path: Path) -> None:
     text = path.read_text("utf-8")
     for target in re.findall(r"\]\((?!https?://|mailto:)([^)#]+)", text):
         assert (path.parent / target).exists(), target
-    for anchor in re.findall(r"\]\(#([^)]+)\)", text):
-        assert re.search(rf"^#+ {anchor.replace('-', ' ')}$", text, re.MULTILINE | re.IGNORECASE), anchor
+    for target, anchor in re.findall(r"\]\((?!https?://)([^)#]*)#([^)]+)\)", text):
+        assert anchor in anchors(path.parent / target if target else path), (target, anchor)
     for named in re.findall(r"`((?:tests|harvester)/[\w/]+\.py)`", text):
         assert (ROOT / named).exists(), named
+
+
+def test_pages_that_messages_and_comments_name_exist() -> None:
+    files = [*SOURCES, *(path for path in (ROOT / "deploy").rglob("*") if path.suffix in {".env", ".yaml", ".yml"})]
+    named = {(page, path.name) for path in files for page in re.findall(r"docs/[\w-]+\.md", path.read_text("utf-8"))}
+    assert named
+    assert [(page, where) for page, where in sorted(named) if not (ROOT / page).exists()] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -376,4 +376,4 @@ def test_an_alert_can_be_tried_and_says_which_channel_failed(sink: HttpSink, tmp
 def test_without_a_channel_there_is_nothing_to_try(tmp_path: Path) -> None:
     ran = run(HARVESTER, "alert", "--test", cwd=tmp_path, env=os.environ)
     assert ran.returncode == UsageError.exit_code
-    assert "No channel is configured: docs/operating.md lists" in ran.stderr
+    assert "No channel is configured: docs/settings.md lists" in ran.stderr
