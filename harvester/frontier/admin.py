@@ -1,4 +1,4 @@
-"""What people ask of a frontier and do to it: status, fates, dead letters, forgetting, dropping."""
+"""Administration of a frontier: status, state of single requests, dead letters, forgetting, dropping."""
 
 import re
 from collections import Counter
@@ -26,12 +26,12 @@ from harvester.frontier.messages import (
 from harvester.frontier.workers import is_gone
 
 CHUNK = 1000
-"""Requests, fingerprints or shards that one script handles, so that Redis is not kept from workers for long."""
+"""Maximum number of requests, fingerprints or shards in one script, so that workers do not wait long for Redis."""
 LOW_BITS = 0xFFFFFFFF
 SILENT_S = 60
-"""A worker that was not heard of for so long, and holds nothing, is at work no more."""
+"""Seconds without a heartbeat until a worker without leases no longer counts as working."""
 MOVING = ("exchanges", "ready", "parked")
-"""Counts that change when requests do, between one look at the frontier and the next."""
+"""Counts that change when requests move, so they may differ between two reads of the frontier."""
 PLACES = (
     *("queued", "ready", "parked", "waiting", "leased", "done", "skipped", "dead"),
     *("lost", "seen", "rejected", "items"),
@@ -41,15 +41,15 @@ T = TypeVar("T")
 
 
 class FrontierAdmin:
-    """The part of the frontier that is not for workers."""
+    """The part of the frontier that people use: workers use `Frontier`."""
 
     def __init__(self, redis: Redis, spider: str, database: str = DATABASE) -> None:
-        self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
+        self._redis: Any = redis  # redis-py's annotations mix bytes and str, awaited and not
         self.spider = spider
         self.prefix = prefix_of(spider, database)
 
     async def status(self) -> FrontierStatus:
-        """All counts at one moment; then, in parts, sites and breakers, since there may be very many."""
+        """Returns all counts, read at one moment; then, in chunks since there may be many, reads sites and breakers."""
         *tables, lines, places, ended, due_ms, seen, memory = msgspec.msgpack.decode(await self._run("status"))
         counts, workers, jobs = map(dict, tables)  # an empty table of Lua comes as a list
         waiting, leased, dead, entries, payloads = places
@@ -88,28 +88,28 @@ class FrontierAdmin:
         )
 
     async def depth(self) -> Depth:
-        """How many requests are where: one command, however many there are."""
+        """Returns how many requests are in each state, with one command that is fast for any number of requests."""
         counts = await self._redis.hgetall(self.prefix + "counts")
         known = {name.decode(): int(number) for name, number in counts.items() if name != b"epoch"}
         places = {name: known.get(name, 0) for name in Depth.__slots__ if name != "dead_by_outcome"}
         return Depth(**places, dead_by_outcome=_by_outcome(known, "dead"))
 
     async def who_works(self) -> dict[str, WorkerStatus]:
-        """Those that hold a request, or were heard of since the last that were silent were forgotten."""
+        """Returns the workers that hold a request, or sent a heartbeat since silent workers were last removed."""
         found = msgspec.msgpack.decode(await self._run("workers"))
         return {name: WorkerStatus(n, age / 1000, ms / 1000) for name, (n, age, ms) in dict(found).items()}
 
     async def sites(self) -> dict[str, dict[str, int]]:
-        """Site to its counts: ready, parked. Sites without requests are not named."""
+        """Returns the counts by site: ready, parked. Sites without requests are left out."""
         lines, _ = await self._lines()
         return {site: {place: of[place] for place in ("ready", "parked")} for site, of in _by_site(lines).items()}
 
     async def breakers(self) -> dict[str, BreakerStatus]:
-        """Those that are not closed; names as in Status."""
+        """Returns the breakers that are not closed; names as in FrontierStatus."""
         return dict(sorted([pair async for pair in self._shut_breakers()]))
 
     async def _lines(self) -> tuple[list[tuple[str, str, int]], int]:
-        """Place, name and requests of the lines of sites; and the bytes of the lines."""
+        """Returns state, name and number of requests for the queues of sites, and the bytes that the queues use."""
         lines, memory = list[tuple[str, str, int]](), 0
         parked_lines = await self._redis.smembers(self.prefix + "parked")
         for place, keys in (("ready", await self._ready_lines()), ("parked", parked_lines)):
@@ -132,16 +132,16 @@ class FrontierAdmin:
             for name, packed in zip(names, await self._redis.hmget(self.prefix + "breakers", names), strict=True):
                 if packed:
                     breaker = _breaker_status(packed)
-                    if breaker.state != "closed":  # meanwhile
+                    if breaker.state != "closed":  # another worker may have closed it since
                         yield name.decode(), breaker
 
     async def dead_by_outcome(self) -> dict[str, int]:
-        """How many dead letters there are."""
+        """Returns the number of dead letters by outcome."""
         counts = await self._redis.hgetall(self.prefix + "counts")
         return _by_outcome({name.decode(): int(n) for name, n in counts.items() if name.startswith(b"dead:")}, "dead")
 
     async def dead(self, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
-        """Dead letters, the latest first."""
+        """Returns dead letters, the latest first."""
         letters: list[DeadLetter] = []
         async for letter in self.letters():
             if outcome in (None, letter.outcome):
@@ -151,7 +151,7 @@ class FrontierAdmin:
         return letters
 
     async def letters(self) -> AsyncIterator[DeadLetter]:
-        """All dead letters, the latest first, read from Redis as they are taken."""
+        """Yields all dead letters, the latest first, read from Redis in chunks."""
         async for name, at_ms, entry in self._graves():
             yield DeadLetter(
                 id=name,
@@ -165,16 +165,16 @@ class FrontierAdmin:
             )
 
     async def replay(self, ids: Iterable[str] | None = None, outcome: str | None = None) -> int:
-        """Makes dead letters ready again, with their attempts and deliveries back at 0; returns how many.
+        """Makes dead letters ready again, with attempts and deliveries reset to 0; returns their number.
 
-        Those with these ids, or with that outcome; all when neither is given.
+        Selects the letters with these ids, or with this outcome; all letters when neither is given.
         """
         if ids is None:
             ids = [name async for name, _, entry in self._graves() if outcome in (None, entry.outcome)]
         return sum([await self._run("replay", msgspec.msgpack.encode(chunk)) for chunk in _chunks(ids)])
 
     async def look_up(self, fingerprint: int, job: str = "") -> RequestStatus | None:
-        """Where the request is; None when it was never queued, or was forgotten."""
+        """Returns the state of a request; None if it was never queued, or was forgotten."""
         name = entry_id(fingerprint, job)
         fate = await self._fate(name, fingerprint, job)
         if fate is None and (unfiltered := await self._unfiltered(name)):
@@ -182,7 +182,8 @@ class FrontierAdmin:
         return fate
 
     async def forget(self, fingerprints: Iterable[int], job: str = "") -> int:
-        """Lets these be queued anew, once they are no longer in the frontier; returns how many were known."""
+        """Lets requests with these fingerprints be queued again once they left the frontier; returns how many were
+        known."""
         total = 0
         for chunk in _chunks(fingerprints):
             rows = [(entry_id(number, job), str(number), number & LOW_BITS) for number in chunk]
@@ -190,11 +191,11 @@ class FrontierAdmin:
         return total
 
     async def jobs(self) -> list[str]:
-        """Names of the jobs, and the empty one of requests without a job."""
+        """Returns the names of the jobs; the empty name stands for requests without a job."""
         return [job.decode() for job in await self._redis.smembers(self.prefix + "scopes")]
 
     async def forget_all(self, job: str = "") -> int:
-        """Forgets every fingerprint of the job; returns how many there were."""
+        """Forgets every fingerprint of the job; returns their number."""
         total, more = 0, 1
         while more:
             number, more = await self._run("forget_all", job, CHUNK)
@@ -202,13 +203,13 @@ class FrontierAdmin:
         return total
 
     async def left(self) -> tuple[int, bool]:
-        """Returns how many requests are left, and whether somebody is at work."""
+        """Returns how many requests are left, and True if a worker is active."""
         status = await self.status()
         left = status.ready + status.parked + status.waiting + status.leased + status.lost
         return left, any(each.silent_s < SILENT_S and not is_gone(name) for name, each in status.workers.items())
 
     async def begin_anew(self) -> None:
-        """What was lost is not waited for any more."""
+        """Accepts the loss of the lost requests, so that workers continue with the rest."""
         await self._run("begin_anew")
 
     async def set_breaker(
@@ -220,13 +221,14 @@ class FrontierAdmin:
         why: str = "",
         for_s: float | None = None,
     ) -> tuple[int, BreakerChange | None]:
-        """A person opens, closes or holds a breaker. How many requests are parked then, and what has changed.
+        """Opens, closes or holds a breaker for a person; returns the number of parked requests, and the change if
+        any.
 
-        `for_s`: seconds until an open or held one sends probes. None: as long as its site's entry says; held: for ever.
+        `for_s`: seconds until an open or held breaker sends probes. None: as in the site's entry; held: for ever.
         """
         breaker = Breaker(
             name, msgspec.convert(rules, BreakerRules), version=-1
-        )  # none is of that version: it is only read
+        )  # no breaker has this version, so the first call only reads
         decision: Decision | None = Decision(state)
         changes: list[BreakerChange] = []
         while decision:
@@ -235,11 +237,11 @@ class FrontierAdmin:
         return breaker.parked, next(iter(changes), None)
 
     async def told(self, change: BreakerChange) -> None:
-        """People know of the change."""
+        """Acknowledges that the change was reported to people."""
         await self._run("told", change.id)
 
     async def addresses(self, job: str = "") -> AsyncIterator[tuple[int, str]]:
-        """Fingerprint and URL of every request of the job that is in the frontier or was skipped, and was filtered."""
+        """Yields fingerprint and URL of the filtered requests of the job that are in the frontier or were skipped."""
         match = _literal(job + ":" if job else "") + "*"
         for key in ("entries", "skipped"):
             async for name, packed in self._redis.hscan_iter(self.prefix + key, match=match, count=CHUNK):
@@ -249,12 +251,12 @@ class FrontierAdmin:
                     yield int(number), url
 
     async def drop(self) -> int:
-        """Removes the whole frontier of the spider, seen fingerprints included; returns how many requests it held.
+        """Removes the whole frontier of the spider with its seen fingerprints; returns how many requests it held.
 
-        The start list stays, and what workers have taken of it.
+        The start list stays, with the entries that workers have taken from it.
         """
         dropped: int = await self._redis.hlen(self.prefix + "entries")
-        await self._redis.unlink(self.prefix + "counts")  # with the epoch: no worker's exchange is applied any more
+        await self._redis.unlink(self.prefix + "counts")  # without its epoch no exchange is applied
         taken = tuple(f"{self.prefix}start:{name}".encode() for name in ("taken:", "workers"))
         found = self._redis.scan_iter(match=_literal(self.prefix) + "*", count=CHUNK)
         keys = [key async for key in found if not key.startswith(taken)]
@@ -265,9 +267,10 @@ class FrontierAdmin:
     async def _apply(
         self, decisions: Sequence[tuple[Breaker, Decision]]
     ) -> tuple[float, list[int], list[Breaker], list[BreakerChange]]:
-        """Applies each decision whose breaker is still of the version that was judged.
+        """Applies each decision whose breaker still has the version that was judged.
 
-        Redis's time in ms, how many requests are ready, waiting, leased and parked, the breakers now, and the changes.
+        Returns Redis's time in ms, the numbers of ready, waiting, leased and parked requests, the breakers as they
+        are now, and the changes.
         """
         rows = [(breaker.name, breaker.version, breaker.rules, decision) for breaker, decision in decisions]
         answer = msgspec.msgpack.decode(await self._run("breaker_set", msgspec.msgpack.encode(rows)))
@@ -278,14 +281,14 @@ class FrontierAdmin:
         return await scripts.run(self._redis, name, self.prefix, *arguments)
 
     async def _graves(self) -> AsyncIterator[tuple[str, float, "_Entry"]]:
-        """Id, time of death and entry of each dead letter, the latest first."""
+        """Yields id, time of death and entry of the dead letters, the latest first."""
         for first in count(0, CHUNK):
             rows = await self._redis.zrange(self.prefix + "dead", first, first + CHUNK - 1, desc=True, withscores=True)
             if not rows:
                 return
             entries = await self._redis.hmget(self.prefix + "entries", [name for name, _ in rows])
             for (name, at_ms), packed in zip(rows, entries, strict=True):
-                if packed:  # it was not replayed in between
+                if packed:  # it may have been replayed since
                     yield name.decode(), at_ms, _decode(packed)
 
     async def _fate(self, name: str, fingerprint: int, job: str) -> RequestStatus | None:
@@ -322,7 +325,7 @@ class FrontierAdmin:
         )
 
     async def _unfiltered(self, name: str) -> str | None:
-        """Id of a request with this fingerprint that was queued whatever was seen."""
+        """Returns the id of an unfiltered request with this fingerprint, queued though the fingerprint was seen."""
         for key in ("entries", "skipped"):
             async for found, _ in self._redis.hscan_iter(self.prefix + key, match=_literal(name) + "#*", count=CHUNK):
                 return str(found.decode())
@@ -330,7 +333,7 @@ class FrontierAdmin:
 
 
 class _Entry(msgspec.Struct, array_like=True):
-    """An entry as common.lua describes it."""
+    """An entry of a request, as common.lua describes it."""
 
     job: str
     site: str
@@ -375,12 +378,12 @@ def _breaker_status(packed: bytes) -> BreakerStatus:
 
 
 def change_of(row: Sequence[Any]) -> BreakerChange:
-    """From breaker.lua. An empty table of Lua comes as a list."""
+    """Decodes a change from breaker.lua, where an empty table comes as a list."""
     return msgspec.convert([*row[:-1], dict(row[-1])], BreakerChange)
 
 
 def _by_site(lines: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
-    """The counts of sites. Of each line its place, its name and how many are in it."""
+    """Returns the counts by site, from rows of state, queue name and number of requests."""
     sites: dict[str, dict[str, int]] = {}
     for place, line, number in lines:
         if number or place == "parked":
@@ -395,7 +398,7 @@ def _by_outcome(counts: dict[str, int], place: str) -> dict[str, int]:
 
 
 def _literal(text: str) -> str:
-    """A pattern of Redis that matches this text."""
+    """Returns a Redis pattern that matches exactly this text."""
     return re.sub(r"([\\*?\[\]^-])", r"\\\1", text)
 
 

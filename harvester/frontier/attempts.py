@@ -1,4 +1,4 @@
-"""What follows from the outcome of one attempt: it is told to all who judge by it, counted, and perhaps tried again."""
+"""Handles the outcome of an attempt: reports it to all judges, counts it, and decides whether to retry."""
 
 import logging
 import random
@@ -40,25 +40,25 @@ from harvester.sites import load_sites, policy_of
 logger = logging.getLogger(__name__)
 
 MOST_HOSTS = 5_000
-"""Hosts whose failures are counted apart, and that are remembered to have answered."""
+"""Maximum number of hosts whose failures are counted separately, and of hosts remembered because they answered."""
 OTHERS = "others"
-"""What further hosts are counted as."""
+"""The name that counts the failures of further hosts."""
 UNREACHED_S = 30.0
-"""How long a spider that was written for Scrapy waits for a host that has no address or a closed port."""
+"""Seconds that a spider written for Scrapy waits for a host that has no address or whose port is closed."""
 _READ_AS_IN_SCRAPY = (UNKNOWN_STATUS, "no-content")
-"""Rules for answers like 202 and 204, which are no pages. A project's callbacks read them, as in Scrapy."""
+"""Rules for statuses like 202 and 204, which carry no page. Callbacks of a project receive them, as in Scrapy."""
 _UNREACHED = (CannotResolveHostError, DownloadConnectionRefusedError)
 
 
 def attempts_of(crawler: Crawler) -> "Attempts":
-    """Those of the crawl."""
+    """Returns the Attempts of the crawl."""
     return get_component(crawler, Attempts, lambda: Attempts(crawler))
 
 
 class Attempts:
-    """The attempts of all requests of one crawl.
+    """The attempts of all requests in a crawl.
 
-    HARVESTER_BACKOFF_FACTOR (default 1.0) multiplies the time before each retry; for tests of retries.
+    HARVESTER_BACKOFF_FACTOR (default 1.0) multiplies the delay before each retry; meant for tests of retries.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -75,7 +75,7 @@ class Attempts:
         self._final: WeakKeyDictionary[Response, Final] = WeakKeyDictionary()
 
     def note_answer(self, request: Request) -> None:
-        """The host of the request is there."""
+        """Notes that the host of the request has answered, so it exists."""
         if len(self._answered) >= MOST_HOSTS:
             self._answered.clear()
         self._answered.add(host_of(request.url))
@@ -83,9 +83,9 @@ class Attempts:
     def tell(
         self, request: Request, verdict: Verdict, response: Response | None, advice: Advice | None = None
     ) -> list[Advice]:
-        """Has all steps judge an attempt, and counts it unless one of them advises that it does not count.
+        """Reports an attempt to all steps, and counts it unless their advice makes it free.
 
-        Returns the advice of the steps, and the given one, for the decision that follows.
+        Returns the advice of the steps, with the given advice, for the decision that follows.
         """
         advices = [*([advice] if advice else []), *self._steps.judge(request, verdict, response)]
         if not request.meta.get(MEDIA) and strongest(advices) is not Advice.FREE:
@@ -93,10 +93,10 @@ class Attempts:
         return advices
 
     def excuse(self, request: Request, exception: Exception, verdict: Verdict) -> tuple[Verdict, Advice | None]:
-        """Returns the verdict that counts for a fault of this machine, and the advice for the next attempt.
+        """Returns the verdict for a fault of this machine, and the advice for the next attempt.
 
-        Such a fault is no try, until the machine was often enough well for others. When its spider has waited for
-        long enough, the verdict is that on the exception itself.
+        Such a fault spends no attempt, unless the machine worked often enough for other requests. Once the spider has
+        waited long enough, the verdict is the one for the exception itself.
         """
         fault = LocalFault.behind(exception)
         if fault is not exception and time.time() > self._given_up_at(request, exception):
@@ -108,17 +108,17 @@ class Attempts:
         most = policy_of(load_sites().of(request.url), verdict.outcome).retries
         return verdict, Advice.NONE if tries > most else Advice.FREE
 
-    # What a callback says of its page; only requests of the frontier are tried again for it ------------------
+    # Verdicts of a callback on its page; only requests of the frontier are retried for them -------------------
 
     def page_read(self, response: Response, verdict: Verdict = OK) -> None:
-        """The callback has come to its end. An answer of which it reads the status itself was told of before."""
+        """Reports a page whose callback has finished. A response without a success status was reported before."""
         assert response.request
         is_told = verdict is OK and not 200 <= response.status < 300
         if not is_told:
             self.tell(response.request, verdict, response)
 
     def page_failed(self, response: Response, error: Exception) -> Request | Verdict:
-        """The callback raised PageFailed or ParseError: the request that follows, or the verdict that it ends with."""
+        """Returns the retry, or the final verdict, after the callback raised PageFailed or ParseError."""
         request = response.request
         assert request
         verdict = classify_page(response, error)
@@ -126,19 +126,19 @@ class Attempts:
         return self._next(request, verdict, advices) or verdict
 
     def not_stored(self, request: Request, error: NotStoredError) -> Request | Verdict:
-        """The page was read and its records were lost on their way: what follows. Its try was told of before."""
+        """Returns the retry or the final verdict of a page whose records were lost. Its attempt was reported before."""
         verdict = classify_exception(error)
         count(self._stats, verdict, request.url)
         return self._next(request, verdict, ()) or verdict
 
-    # What follows from an outcome ---------------------------------------------------------------------------
+    # Decisions after an outcome -----------------------------------------------------------------------------
 
     async def retry(
         self, request: Request, verdict: Verdict, failed: Response | Exception, advices: Collection[Advice]
     ) -> Request | None:
-        """Returns the next attempt, when its time has come or to wait in the frontier; None when what failed is final.
+        """Returns the next attempt, when it is due or to wait in the frontier; None if the failure is final.
 
-        `advices`: what `tell` has returned.
+        `advices`: the result of `tell`.
         """
         retries = policy_of(load_sites().of(request.url), verdict.outcome).retries
         bound = self._project.bound(request, failed, retries)
@@ -160,14 +160,15 @@ class Attempts:
         return again
 
     def final(self, response: Response) -> "Final | None":
-        """What was judged of an answer for which there is no further try; None of a page, and of what was not judged.
+        """Returns the verdict on a response that is not retried; None for a page or without a verdict.
 
-        An answer with another status than pages have is noted also when the rules of its site call it one.
+        A response without a success status is also noted when the rules of its site call it a page.
         """
         return self._final.get(response)
 
     def is_refused(self, request: Request, response: Response) -> bool:
-        """Whether the answer is no page, and nobody has asked for its status, as one does in Scrapy."""
+        """Returns True if the response carries no page, and neither request nor spider wants its status, as in
+        Scrapy."""
         final, meta = self._final.get(response), request.meta
         if final is None or final.verdict.outcome is Outcome.OK:
             return False
@@ -180,7 +181,7 @@ class Attempts:
         return not (self._allows_all or response.status in self._allowed)
 
     def note_page(self, response: Response) -> None:
-        """The rules of its site call it a page, whatever its status."""
+        """Notes that the rules of the site call the response a page, whatever its status."""
         self._final[response] = Final(OK, 1)
 
     def _end(self, failed: Response | Exception, final: "Final") -> None:
@@ -190,7 +191,7 @@ class Attempts:
             give_verdict(failed, *final)
 
     def _given_up_at(self, request: Request, failed: Response | Exception) -> float:
-        """When nobody waits any longer for a host that cannot be reached, in seconds of the epoch."""
+        """Returns until when to wait for a host that cannot be reached, in epoch seconds."""
         if self._is_patient or not isinstance(failed, _UNREACHED):
             return inf
         since: float = request.meta.setdefault(UNREACHED_SINCE, time.time())
@@ -199,9 +200,9 @@ class Attempts:
     def _next(
         self, request: Request, verdict: Verdict, advices: Collection[Advice], bound: int | None = None
     ) -> Request | None:
-        """Returns the next attempt, with the time until which it waits; None when there is none.
+        """Returns the next attempt, with the time until which it waits; None if the failure is final.
 
-        `bound`: the retries that the project's settings allow, where they say so.
+        `bound`: number of retries that the project's settings allow; None: they set no number.
         """
         attempt = AttemptResult(
             verdict.outcome,
@@ -218,28 +219,28 @@ class Attempts:
         again = request.replace(dont_filter=True, priority=request.priority + self._project.adjustment(request))
         again.meta[ATTEMPTS] = attempt.tries if retry.is_counted else attempt.tries - 1
         if retry.is_counted:
-            again.meta["retry_times"] = attempt.retried + 1  # as Scrapy counts them, for get_retry_request
+            again.meta["retry_times"] = attempt.retried + 1  # as Scrapy counts retries, for get_retry_request
         again.meta[NOT_BEFORE] = time.time() + retry.backoff_s * random.uniform(0.5, 1.0) * self._factor
         again.meta[RETRY_REASON] = (verdict.outcome, verdict.reason, retry.is_counted)
         return again
 
 
 class Final(NamedTuple):
-    """What a request came to when it is tried no more."""
+    """The verdict on a request that is not retried."""
 
     verdict: Verdict
     tries: int
 
 
 def _as_scrapy_says(failed: Response | Exception) -> str:
-    """Why a request is tried again, as Scrapy's stats name it."""
+    """Returns the reason of a retry, as Scrapy's stats name it."""
     if isinstance(failed, Response):
         return response_status_message(failed.status)
     return global_object_name(type(failed))
 
 
 def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
-    """Counts an outcome, a failure by its host; of failures that no rule knows, the first of a kind is logged."""
+    """Counts an outcome, and failures by host. Logs the first failure of a kind that no rule knows."""
     outcome = verdict.outcome
     stats.inc_value(f"harvester/outcomes/{outcome}")
     if outcome is Outcome.OK:
@@ -257,7 +258,7 @@ def count(stats: StatsCollector, verdict: Verdict, url: str) -> None:
 
 
 def _counted(stats: StatsCollector, outcome: Outcome, host: str) -> str:
-    """The host by which a failure is counted: a page may name hosts without end."""
+    """Returns the host that a failure is counted for, or OTHERS: a page may name any number of hosts."""
     if stats.get_value(f"harvester/errors/{outcome}/{host}") is None:
         if stats.get_value("harvester/failing_hosts", 0) >= MOST_HOSTS:
             return OTHERS

@@ -1,8 +1,8 @@
-"""Callbacks and errbacks as names, and found again by them.
+"""Translates callbacks and errbacks to names, and names back to functions.
 
-A name that comes from Redis must not call whatever a spider has (`close`, `from_crawler`, `update_settings`). So it
-names a function of the project that takes an argument and is none of Scrapy's hooks, or one of a library that says by
-its first argument that it takes an answer or a failure.
+A name that comes from Redis must not call every method of a spider (`close`, `from_crawler`, `update_settings`). So a
+name stands either for a function of the project that takes an argument and does not override a hook of Scrapy, or for
+a function of a library whose first argument is a response or a failure.
 """
 
 import inspect
@@ -17,22 +17,22 @@ from scrapy import Spider
 from harvester.frontier.values import to_plain
 
 _FIRST = ("response", "failure")
-"""What the first argument of a callback of a library is called, or how its annotation ends."""
+"""Names that a library's callback gives its first argument, or endings of its annotation."""
 _HOOKS = frozenset({"closed", "start_requests", "setup_redis", "spider_idle", "item_scraped", "parse_arguments"})
 """Methods that Scrapy and its extensions call by name, and that spiders do not inherit."""
 _LIBRARIES = frozenset({"builtins", "harvester", "scrapy", "scrapy_redis"})
-"""Packages whose classes are no spider's own."""
+"""Packages whose classes do not belong to a project."""
 
 Name = str | list[Any]
-"""`method`, `attribute.method` of the spider, or `module:function`; of a partial a list of it and its arguments."""
+"""`method`, `attribute.method` of the spider, or `module:function`; for a partial, a list of name and arguments."""
 
 
 class UnknownCallbackError(Exception):
-    """A callback that is not found again by a name."""
+    """A callback that cannot be named, or a name that no callback of the spider has."""
 
 
 def name_of(function: Callable[..., Any] | None, spider: Spider, role: str) -> Name | None:
-    """Returns the name of a request's callback or errback, as `role` says. Raises UnknownCallbackError."""
+    """Returns the name of a request's callback or errback; `role` says which. Raises UnknownCallbackError."""
     if function is None:
         return None
     if isinstance(function, partial):
@@ -48,7 +48,7 @@ def name_of(function: Callable[..., Any] | None, spider: Spider, role: str) -> N
 
 
 def callback_of(name: Name | None, spider: Spider) -> Callable[..., Any] | None:
-    """Returns the function of that name. Raises UnknownCallbackError when there is none that may be called."""
+    """Returns the function with that name. Raises UnknownCallbackError when no function that may be called has it."""
     if name is None:
         return None
     if isinstance(name, list):
@@ -61,17 +61,17 @@ def callback_of(name: Name | None, spider: Spider) -> Callable[..., Any] | None:
 
 
 def packages_of(spider: Spider) -> set[str]:
-    """Returns the packages of the spider's classes, the project's among them."""
+    """Returns the packages of the spider's classes, which include the project's."""
     return {kind.__module__.split(".")[0] for kind in type(spider).__mro__} - {"builtins"}
 
 
 def _names(function: Any, spider: Spider) -> list[str]:
-    """Returns the names under which the function may be found."""
+    """Returns all names that the function may have."""
     if not isinstance(function, MethodType) or isinstance(function.__self__, type):
         module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
         return [f"{module}:{name}"]
     owner, own = function.__self__, function.__func__.__name__
-    names = [own, *(f"_{kind.__name__.lstrip('_')}{own}" for kind in type(owner).__mro__)]  # of `__parse` in a class
+    names = [own, *(f"_{kind.__name__.lstrip('_')}{own}" for kind in type(owner).__mro__)]  # for a private `__parse`
     if owner is spider:
         return names
     attributes = [name for name, value in vars(spider).items() if value is owner]
@@ -88,12 +88,12 @@ def _found(name: str, spider: Spider) -> Callable[..., Any] | None:
     if "." in name:
         attribute, _, name = name.partition(".")
         owner = vars(spider).get(attribute)
-    kind: Any = type(owner)  # mypy takes the hash of its instances for its own
+    kind: Any = type(owner)  # mypy mistakes the hash of instances for the hash of the class
     return getattr(owner, name) if owner is not None and _is_callback(kind, name) else None
 
 
 def _function(owner: Any, path: str) -> Callable[..., Any] | None:
-    """Returns the function of a module, or of a class in it, that has this qualified name."""
+    """Returns the function of a module, or of a class in it, with this qualified name."""
     *classes, name = path.split(".")
     for each in classes:
         owner = getattr(owner, "__dict__", {}).get(each)
@@ -105,7 +105,7 @@ def _function(owner: Any, path: str) -> Callable[..., Any] | None:
 
 @lru_cache(maxsize=1000)
 def _is_callback(kind: Any, name: str) -> bool:
-    """Tells whether objects of the class have such a method."""
+    """Returns True if objects of the class have such a method and it may be called."""
     if name in _HOOKS or (name.startswith("__") and name.endswith("__")):
         return False
     found = [(each, vars(each)[name]) for each in kind.__mro__ if name in vars(each)]
@@ -117,7 +117,7 @@ def _is_callback(kind: Any, name: str) -> bool:
 
 
 def _says_so(function: FunctionType) -> bool:
-    """Tells whether the first argument is called as an answer or a failure, or annotated so."""
+    """Returns True if the name or annotation of the first argument says response or failure."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     if not parameters:
         return False
@@ -127,7 +127,7 @@ def _says_so(function: FunctionType) -> bool:
 
 
 def _takes_one(function: Any, already: int = 0) -> bool:
-    """Tells whether it takes an argument by position, beside the one that is bound `already`."""
+    """Returns True if the function takes an argument by position, after the `already` bound ones."""
     kinds = [each.kind for each in inspect.signature(function).parameters.values()]
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return True

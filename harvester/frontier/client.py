@@ -1,7 +1,7 @@
-"""A worker's conversation with its frontier: what it has to tell goes out in batches, work comes in ahead of need.
+"""A worker's connection to its frontier: sends operations in batches, and fetches work before it is needed.
 
-One exchange is under way at a time, so what was told first is done first: the requests that a page led to are in
-the frontier before the page counts as done. The reactor never waits for Redis.
+Only one exchange runs at a time, so operations are applied in their order: the requests that a page yields are in the
+frontier before the page counts as done. The reactor never waits for Redis.
 """
 
 import asyncio
@@ -46,30 +46,31 @@ from harvester.outcomes import Outcome
 logger = logging.getLogger(__name__)
 
 PREFETCH = 128
-"""Requests held ready for the engine."""
+"""Number of leased requests to keep ready for the engine."""
 PER_SITE = 64
-"""Requests of one site that a worker may hold, so that a slow site cannot fill it. Spiders may say fewer: MOST_HELD."""
+"""Maximum number of requests for one site that a worker holds: a slow site must not fill it. Spiders may set
+MOST_HELD."""
 MOST_OPERATIONS = 500
-"""In one exchange."""
+"""Maximum number of operations in one exchange."""
 MOST_WAITING = 2000
-"""Operations that wait to go out; whoever yields more requests waits too."""
+"""Maximum number of operations that wait to be sent; a callback that yields more requests has to wait."""
 MOST_WAITING_BYTES = 16 * 1024 * 1024
-"""Of their payloads, likewise."""
+"""Maximum number of payload bytes that wait to be sent."""
 MOST_EXCHANGE_BYTES = 8 * 1024 * 1024
-"""Of the payloads in one exchange, unless a single one is larger: Redis takes no message of 512 MB."""
+"""Maximum number of payload bytes in one exchange, or a single larger payload: Redis refuses messages of 512 MB."""
 LINGER_S = 0.02
-"""How long an operation waits for others to travel with, at least."""
+"""Minimum number of seconds that an operation waits for others to be sent with."""
 LINGER_SHARE = 0.05
-"""Of the time that a request is held: so long an operation may wait, since it delays what follows by no more."""
+"""Share of a request's time in this worker that an operation may wait: so waiting delays the crawl by no more."""
 PLENTY = 32
-"""A worker that holds more, while more is ready for others, makes nobody wait by lingering longer."""
+"""A worker with more leases may wait longer, while requests are ready for others: that delays nobody."""
 LONG_LINGER_S = 0.5
 BATCH = 64
-"""Operations that are enough to go at once."""
+"""Number of waiting operations that are sent at once."""
 ENDS_SMOOTHED = 16
-"""Ends of leases by which the time between two of them is told."""
+"""Number of ended leases that smooth the time between two ends."""
 POLL_S = 0.5
-"""How often a worker that got less than it wanted asks again."""
+"""Seconds until a worker that received less than it wanted tries again."""
 
 
 class FrontierClient:
@@ -98,36 +99,36 @@ class FrontierClient:
         self._record = record
         self._holder = holder
         self._heals = heals
-        """Whether a ledger has that fed again which Redis forgets."""
+        """True if a ledger feeds again the items that Redis forgets."""
         self._per_site = per_site
         self._has_work = False
-        """Whether the frontier was not empty when it last answered."""
+        """True if the frontier was not empty at its last reply."""
         self._recording: asyncio.Task[None] | None = None
         self._on_change = on_change
         self._on_breakers = on_breakers
         self.on_ended: Callable[[list[ItemEnded]], None] | None = None
-        """Hears of items that have ended, to write that down. Others hear of them when this is not set."""
+        """Receives the items that have ended, to save their results. Without it, other workers receive them."""
         self._feeds: deque[asyncio.Future[None]] = deque()
-        """One for each outgoing Feed: done when the frontier has heard of it."""
+        """A future for each outgoing FeedItems: done when the frontier has it."""
         self._outgoing: deque[Operation] = deque()
         self._outgoing_bytes = 0
         self._oldest_at = 0.0
-        """When the first of the outgoing operations was told."""
+        """Time since the oldest outgoing operation waits."""
         self._ended_at, self._between_s = monotonic(), 0.0
-        """When the last lease came to its end, and the time between two ends, smoothed."""
+        """Time of the last end of a lease, and the smoothed seconds between two ends."""
         self._ready: deque[Leased] = deque()
         self._held: dict[str, Leased] = {}
-        """All that is leased to this worker, ready or being worked on, by id."""
+        """All leases of this worker by id, both ready and in progress."""
         self._ending: dict[str, Leased] = {}
-        """Leases whose end was not told yet."""
+        """Ended leases whose end was not sent yet."""
         self._afterwards: dict[str, Callable[[], None]] = {}
-        """By lease, what is to be called when its end was told."""
+        """Callbacks by lease, called when its end was sent."""
         self.epoch = ""
-        """Of the frontier, once it is known that jobs may be worked at with it."""
+        """The epoch of the frontier, once this worker may work on its jobs; empty before."""
         self.last: Exchange | None = None
         self.last_at = 0.0
         self._more = True
-        """Whether the frontier probably has more for this worker than it gave last."""
+        """True if the frontier probably has more for this worker than it returned last."""
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -138,12 +139,12 @@ class FrontierClient:
         self._task: asyncio.Task[None] | None = None
         self._failed = False
         self.shared = False
-        """Whether other workers, or an earlier run, have a part in the crawl."""
+        """True if other workers, or an earlier run, take part in the crawl."""
         self.empty_since: float | None = None
-        """On the monotonic clock, since when nothing is left in the whole frontier."""
+        """Monotonic time since which the whole frontier is empty."""
 
     def start(self, on_failure: Callable[[BaseException], None]) -> None:
-        """Begins the conversation. `on_failure` hears of the exception that ends it."""
+        """Starts the exchanges. `on_failure` receives the exception that ends them."""
 
         def ended(task: asyncio.Task[None]) -> None:
             self._room.set()
@@ -158,7 +159,7 @@ class FrontierClient:
         self._task.add_done_callback(ended)
 
     async def close(self) -> None:
-        """Tells what is left to be told, and gives back what is held."""
+        """Sends the remaining operations, and releases the leases that are held."""
         self._closing = True
         self._wake.set()
         if self._task:
@@ -173,23 +174,23 @@ class FrontierClient:
                 await self._holder.leave()
 
     async def others(self) -> int:
-        """How many other workers were heard of within the time of a lease."""
+        """Returns how many other workers sent a heartbeat within the time of a lease."""
         number: int = await self._patiently(lambda: self._frontier.others(self.worker))
         return number
 
     async def hold(self) -> None:
-        """Keeps another Redis from being used for the same jobs. Raises UsageError when one is."""
+        """Prevents the use of another Redis for the same jobs. Raises UsageError when one is in use."""
         if self._holder and self.epoch:
             await self._holder.holds(self._frontier.epoch, self.last_at)
 
     async def dead(self) -> dict[str, int]:
-        """The dead letters that are left, by outcome."""
+        """Returns the number of remaining dead letters by outcome."""
         return {} if self._failed else await self._patiently(self._frontier.dead_by_outcome)
 
-    # The scheduler's side ---------------------------------------------------------------------------------
+    # For the scheduler ------------------------------------------------------------------------------------
 
     def push(self, operation: Operation) -> None:
-        """Has a new request, or a lease's new state, told in its turn."""
+        """Queues a new request, or the new state of a lease, to be sent in its order."""
         if self._failed:
             return
         self._outgoing.append(operation)
@@ -204,7 +205,7 @@ class FrontierClient:
             self._room.clear()
 
     def feed(self, feed: FeedItems) -> asyncio.Future[None]:
-        """Has attempts at items begun in their turn. What is returned is done when the frontier has heard of it."""
+        """Queues the start of attempts at items. Returns a future that is done when the frontier has it."""
         heard = asyncio.get_running_loop().create_future()
         if self._task and self._task.done():
             heard.set_result(None)
@@ -214,7 +215,7 @@ class FrontierClient:
         return heard
 
     def finish(self, operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
-        """Has the end of a lease told in its turn. `afterwards` is called when that is safe, if it ended well."""
+        """Queues the end of a lease. `afterwards` is called when the end is safe, if the outcome is ok."""
         if leased := self._held.pop(lease, None):
             self._ending[lease] = leased
         now = monotonic()
@@ -227,7 +228,7 @@ class FrontierClient:
             self._wake.set()
 
     def take(self) -> Leased | None:
-        """A request to be worked on, if one is ready."""
+        """Returns a leased request to work on, if one is ready."""
         if not self._ready:
             return None
         leased = self._ready.popleft()
@@ -240,24 +241,24 @@ class FrontierClient:
         await self._room.wait()
 
     def is_at(self, job: str | None) -> bool:
-        """Whether it holds a request of the job; None: of any."""
+        """Returns True if this worker holds a request of the job; None: of any job."""
         return any(job in (None, leased.job) for leased in self._held.values())
 
     def is_done(self) -> bool:
-        """Whether nothing is left to do, for any worker."""
+        """Returns True if no work is left for any worker."""
         return self.empty_since is not None and not self._outgoing and not self._held
 
     @property
     def left(self) -> int:
-        """How many requests are left in the frontier, for any worker, as it was when it last answered."""
+        """The number of requests left in the frontier for all workers, at its last reply."""
         last = self.last
         return 0 if last is None else last.ready + last.parked + last.waiting + last.leased_total
 
     def all_parked(self) -> AllParked | None:
-        """Parked requests, when nothing else is left to do for any worker."""
+        """Returns the parked requests, when no other work is left for any worker."""
         return None if self.last is None or self._outgoing or self._held else self.last.all_parked
 
-    # The frontier's side ----------------------------------------------------------------------------------
+    # For the frontier -------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while True:
@@ -276,7 +277,7 @@ class FrontierClient:
                 return
 
     async def _take_hold(self) -> None:
-        """Returns when no other Redis is used for the same jobs. Raises UsageError when one is."""
+        """Returns when no other Redis is in use for the same jobs. Raises UsageError when one is."""
         while self._holder and not await self._holder.holds(self._frontier.epoch, self.last_at):
             if self._closing:
                 return
@@ -296,7 +297,7 @@ class FrontierClient:
                 reap_at = monotonic() + self._heartbeat_s
 
     async def _reap(self) -> None:
-        """Takes back what workers have that will not be heard of again."""
+        """Takes back the leases of silent workers and of workers whose process has ended."""
         ended = [name for name in await self._patiently(self._frontier.workers) if is_gone(name)]
         reaped = await self._patiently(lambda: self._frontier.reap(self.worker, ended))
         self._stats.inc_value("harvester/frontier/reaped", reaped)
@@ -309,7 +310,7 @@ class FrontierClient:
                     await self._wake.wait()
 
     def _due_at(self) -> float:
-        """When the next exchange is due, on the monotonic clock."""
+        """Returns the monotonic time when the next exchange is due."""
         if self.last is None:
             return 0.0
         due = self.last_at + self._heartbeat_s
@@ -329,7 +330,7 @@ class FrontierClient:
         return due
 
     def _linger_s(self) -> float:
-        """A request is held for as long as it takes until as many have ended as are held."""
+        """Returns the seconds to wait for more operations. A lease is held while as many leases end as are held."""
         held_s = len(self._held) * self._between_s
         return min(max(LINGER_S, LINGER_SHARE * held_s), LONG_LINGER_S)
 
@@ -382,13 +383,13 @@ class FrontierClient:
             raise FrontierLost(f"Redis has forgotten {lost} of the frontier")
 
     async def _write_begin(self, record: FrontierRecord, before: asyncio.Task[None] | None) -> None:
-        """Leaves word in MongoDB that the frontier has work."""
+        """Writes to MongoDB that the frontier has work."""
         if before:
             await before
         await record.begin(self._frontier.epoch)
 
     async def _write_end(self) -> None:
-        """Leaves word in MongoDB whether the frontier has work. Work that came meanwhile is not missed."""
+        """Writes to MongoDB how much work the frontier has left. Work that arrived meanwhile is not missed."""
         if self._record is None or self.last is None:
             return
         if self._recording:
@@ -400,7 +401,8 @@ class FrontierClient:
         await self._record.end(self._frontier.epoch, starts, self.left)
 
     async def _begin_anew(self, lost: FrontierLost) -> None:
-        """Goes on with what is left. What this worker had of items is fed again; it tells of it in vain."""
+        """Continues with the remaining requests. The ledger feeds this worker's items again, so their ends are not
+        sent."""
         logger.warning("%s", lost)
         await self._patiently(self._frontier.begin_anew)
         for leases in (self._ready, self._held, self._ending, self._afterwards):
@@ -409,7 +411,7 @@ class FrontierClient:
         await asyncio.sleep(POLL_S)
 
     async def _put_back(self, error: FrontierLost) -> FrontierLost:
-        """Gives Redis the requests that this worker has, except those of items; what is to be said of the rest."""
+        """Returns this worker's requests, except those for items, to Redis; the returned error describes the rest."""
         mine = list(self._mine())
         number = await self._patiently(lambda: self._frontier.put_back(mine))
         await self._patiently(lambda: self._frontier.leave(self.worker))
@@ -440,7 +442,7 @@ class FrontierClient:
                 yield again
 
     def _next_operations(self) -> list[Operation]:
-        """As many as may travel together."""
+        """Returns the first outgoing operations, at most as many as fit one exchange."""
         operations: list[Operation] = []
         size = 0
         for operation in islice(self._outgoing, MOST_OPERATIONS):
@@ -454,7 +456,7 @@ class FrontierClient:
         return len(self._outgoing) >= MOST_WAITING or self._outgoing_bytes >= MOST_WAITING_BYTES
 
     def _give_back_parked(self) -> None:
-        """Requests that were held ready for a site that is left alone now."""
+        """Releases the ready requests of sites whose breaker is open now."""
         ready, self._ready = self._ready, deque()
         for leased in ready:
             if self.breakers.holds_back(leased.site, leased.probe):
@@ -481,14 +483,14 @@ class FrontierClient:
 
 
 def _size(operation: Operation) -> int:
-    """Of what it carries, in bytes."""
+    """Returns the bytes of the operation's payload."""
     if isinstance(operation, FeedItems):
         return sum(len(request.payload) for request in operation.requests)
     return len(operation.payload) if isinstance(operation, (Push, Requeue)) else 0
 
 
 def _end(feed: asyncio.Future[None]) -> None:
-    if not feed.done():  # whoever waited was cancelled
+    if not feed.done():  # its waiter may have been cancelled
         feed.set_result(None)
 
 
@@ -499,7 +501,7 @@ def _held(leased: Leased) -> Held:
 
 
 def _said_of_loss(error: FrontierLost, spider: str | None, last: Exchange | None, last_at: float, number: int) -> str:
-    """For the person at the terminal: what was lost, what was saved, what to do. No spider: nothing is to be done."""
+    """Describes for a person the loss, the saved requests and the remedy. Without a spider no remedy is needed."""
     said = [f"{error}."]
     if last:
         when = datetime.now() - timedelta(seconds=monotonic() - last_at)

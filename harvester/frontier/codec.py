@@ -1,8 +1,8 @@
-"""Requests as bytes, without pickle: what comes back from Redis is data, never code.
+"""Requests as bytes, without pickle: Redis returns data, never code.
 
-MessagePack of the request's attributes. Callbacks travel as names (callbacks.py). `meta` and `cb_kwargs` hold what
-values.py knows; anything else is refused, with the place where it stands. Marks that let a request past a check are put
-on by the process that fetches it, and do not travel.
+A request is written as MessagePack. Callbacks are stored as names (callbacks.py). `meta` and `cb_kwargs` may hold the
+types that values.py knows; other values are refused, with their place. Meta keys that let a request pass a check are
+set by the process that fetches it, and are not stored.
 """
 
 from collections.abc import Callable
@@ -21,23 +21,23 @@ from harvester.masking import mask
 from harvester.meta import FETCHING_PROCESS_ONLY, ITEMS
 
 MOST_SHOWN = 200
-"""Characters of an address in a message."""
+"""Maximum number of characters of a URL in a message."""
 MOST_FAULT = 500
-"""Characters of what is wrong with a request."""
+"""Maximum number of characters in the description of an invalid request."""
 _UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-"""What decoding raises."""
+"""The exceptions that decoding raises."""
 
 
 class UnserialisableRequestError(HarvesterError):
-    """A request that cannot be kept in the frontier. Raised to the callback that yielded it."""
+    """A request that cannot be stored in the frontier. Raised to the callback that yielded it."""
 
 
 class TooLargeError(UnserialisableRequestError):
-    """A request that is larger than may be kept. It is refused, and what yielded it goes on."""
+    """A request that is larger than allowed. It is refused, and the callback that yielded it continues."""
 
 
 class _Wire(Struct, omit_defaults=True, gc=False):
-    """A request; one letter each, since millions may wait."""
+    """A stored request; field names have one or two letters, since millions of requests may wait."""
 
     u: str
     m: str | None = None
@@ -53,20 +53,20 @@ class _Wire(Struct, omit_defaults=True, gc=False):
     cb: Name | None = None
     eb: Name | None = None
     at: tuple[str, int] | None = None
-    """Where the parts are that only one process has."""
+    """Process and number of the parts that HeldParts holds, in one process only."""
 
 
 _encoder = msgspec.msgpack.Encoder()
 _outline = msgspec.msgpack.Decoder(_Wire, ext_hook=lambda _code, _data: None)
-"""Reads a request without the values whose types MessagePack does not know."""
+"""Reads a request without the values of types that MessagePack does not know."""
 
 
 def encode(
     request: Request, spider: Spider, *, most_url: int = 2**31, most_bytes: int = 2**31, held: HeldParts | None = None
 ) -> bytes:
-    """Returns the request as bytes. Raises UnserialisableRequestError that names what cannot be written.
+    """Returns the request as bytes. Raises UnserialisableRequestError that names the part that cannot be written.
 
-    `held` takes callbacks and values that cannot; without it they are refused.
+    `held` takes the callbacks and values that cannot be written; without it they are refused.
     """
     if len(request.url) > most_url:
         raise TooLargeError(f"its address has {len(request.url):,} bytes; HARVESTER_MAX_URL_BYTES allows {most_url:,}")
@@ -103,7 +103,7 @@ def encode(
 
 
 class _Parts:
-    """Writes the parts of a request that spiders fill, and collects what cannot be written."""
+    """Writes the parts of a request that spiders fill, and collects the parts that cannot be written."""
 
     def __init__(self, spider: Spider, held: HeldParts | None) -> None:
         self._spider = spider
@@ -111,7 +111,7 @@ class _Parts:
         self.unwritten: dict[str, Any] = {}
 
     def written(self, name: str, values: dict[Any, Any]) -> dict[Any, Any]:
-        """Returns a dict as MessagePack can encode it, without what is held."""
+        """Returns a dict that MessagePack can encode, without the values that are held."""
         if self._held is None:
             return to_plain(values, name)  # type: ignore[no-any-return]
         try:
@@ -125,7 +125,7 @@ class _Parts:
         return written
 
     def named(self, role: str, function: Callable[..., Any] | None) -> Name | None:
-        """Returns the name of a function; None when it is held."""
+        """Returns the name of a function; None if the function is held."""
         try:
             return name_of(function, self._spider, role)
         except (UnknownValueError, UnknownCallbackError, RecursionError):
@@ -136,9 +136,9 @@ class _Parts:
 
 
 def decode(data: bytes, spider: Spider, held: HeldParts | None = None) -> Request:
-    """Returns the request that was encoded. Raises UnserialisableRequestError when this spider cannot run it.
+    """Returns the encoded request. Raises UnserialisableRequestError when this spider cannot run it.
 
-    `held` is what the process holds that encoded it.
+    `held`: the parts held by the process that encoded the request.
     """
     try:
         wire = decoder(_Wire, packages_of(spider)).decode(data)
@@ -162,7 +162,7 @@ def decode(data: bytes, spider: Spider, held: HeldParts | None = None) -> Reques
             headers=wire.h,
             body=wire.b,
             cookies=wire.c,
-            meta={"verbatim_url": True},  # it was made safe before; to do it again takes half of the time
+            meta={"verbatim_url": True},  # it was made safe before; escaping it twice costs half of the time
             encoding=wire.e or "utf-8",
             priority=wire.p,
             dont_filter=wire.d,
@@ -180,7 +180,7 @@ def decode(data: bytes, spider: Spider, held: HeldParts | None = None) -> Reques
 
 
 def has_items(data: bytes) -> bool:
-    """Whether the request that was encoded belongs to job items."""
+    """Returns True if the encoded request belongs to job items."""
     try:
         return ITEMS in _outline.decode(data).t
     except _UNREADABLE:
@@ -188,7 +188,7 @@ def has_items(data: bytes) -> bool:
 
 
 def address_of(data: bytes) -> tuple[str, int]:
-    """URL and priority of the request that was encoded."""
+    """Returns URL and priority of the encoded request."""
     try:
         wire = _outline.decode(data)
     except _UNREADABLE:

@@ -1,6 +1,6 @@
-"""Which records of leased pages are safe: opens a receipt for each item and hears what became of it.
+"""Finds out which records of leased pages are safe: opens a receipt for each item, and follows its result.
 
-Scrapy lets go of a request when its items are through the pipelines, whatever became of them there.
+Scrapy finishes a request when its items are through the pipelines, whatever their result.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from harvester.stores.rejects import rejects_of
 logger = logging.getLogger(__name__)
 
 _OF_THE_ITEM = (FetchError, InvalidRecordError, PageFailed, ParseError)
-"""Exceptions of this program that do not say that nothing can be kept any more."""
+"""Exceptions of this project that concern one item; after others nothing can be saved any more."""
 
 
 class Confirmations:
@@ -35,7 +35,7 @@ class Confirmations:
         self._lease_of = lease_of
 
     def watch(self) -> None:
-        """To be called when the engine has its scraper."""
+        """Starts the watch; to be called when the engine has its scraper."""
         assert self._crawler.engine
         scraper = self._crawler.engine.scraper
         start_itemproc = scraper.start_itemproc_async
@@ -48,7 +48,7 @@ class Confirmations:
             try:
                 with lease.handling(item, response):
                     await start_itemproc(item, response=response)
-            except (Exception, asyncio.CancelledError) as error:  # would end the task that handles the next item, too
+            except (Exception, asyncio.CancelledError) as error:  # would also end the task for the next item
                 task = asyncio.current_task()
                 if task and task.cancelling():
                     raise
@@ -62,7 +62,8 @@ class Confirmations:
         connect(self._on_error, signals.item_error)
 
     def _on_scraped(self, item: Any) -> None:
-        """It has passed all pipelines. Records count as stored only when a pipeline says so, if one does."""
+        """Settles an item that passed all pipelines. Its records wait for a pipeline that stores them, if there is
+        one."""
         receipt = receipt_under_way()
         if receipt is None or item is None:
             return
@@ -71,7 +72,7 @@ class Confirmations:
             receipt.settle(parts_of(item))
 
     def _on_dropped(self, item: Any, response: Response | Failure, exception: DropItem) -> None:
-        """What a pipeline drops is written down with its words, unless that may be because the run ends."""
+        """Saves a dropped item with its reason, unless the end of the run may have dropped it."""
         receipt = receipt_under_way()
         if receipt is None or not receipt.open or is_ending(self._crawler):
             return
@@ -80,14 +81,14 @@ class Confirmations:
         try:
             dropped = rejects_of(self._crawler).keep_dropped(item, receipt.open, why, url)
         except (HarvesterError, RunEnding):
-            return  # the run ends for it, and the page goes back
+            return  # this error ends the run, and the page is released
         receipt.settle(set(receipt.open), rejected=dropped)
 
     def _on_error(self, response: Response | Failure | None, failure: Failure) -> None:
         lease = self._lease_of(getattr(response, "request", None))
         error = failure.value
         assert error
-        if isinstance(error, HarvesterError) and not isinstance(error, _OF_THE_ITEM):  # nothing can be kept any more
+        if isinstance(error, HarvesterError) and not isinstance(error, _OF_THE_ITEM):  # nothing can be saved any more
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
             if lease:
                 lease.given_back = True

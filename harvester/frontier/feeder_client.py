@@ -1,4 +1,4 @@
-"""What a feeder of job items asks of the frontier, by way of its process's conversation with it."""
+"""Access to the frontier for a feeder of job items, over the connection of the process."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import monotonic
@@ -15,7 +15,7 @@ from harvester.frontier.workers import is_gone
 
 
 class Feeding:
-    """The scheduler has one."""
+    """The feeder's access to the frontier; the scheduler has one."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class Feeding:
         self._push = push
 
     def feed(self, items: Sequence[ItemRef], requests: Iterable[Request], deadline: float) -> Awaitable[None]:
-        """Begins attempts at items with these requests, whatever was asked for before.
+        """Starts attempts at items with these requests, even if they were fetched before.
 
-        A request belongs to all of the items, or to those that its meta names. What is returned is done when the
-        frontier has heard of it, or the conversation has ended. After the deadline, in seconds of `now`, the frontier
-        refuses it. Raises TooLargeError, UnserialisableRequestError; then the frontier is told nothing.
+        A request belongs to all items, or to those that its meta names. The returned awaitable is done when the
+        frontier has the feed, or the connection has ended. After the deadline, in seconds of `now`, the frontier
+        refuses the feed. Raises TooLargeError and UnserialisableRequestError; then nothing was sent.
         """
         pushes = []
         for request in requests:
@@ -45,71 +45,73 @@ class Feeding:
         return self._client.feed(FeedItems(tuple(items), tuple(pushes), deadline))
 
     def heard(self) -> Awaitable[None]:
-        """Done when the frontier has heard of all that it was told so far, or the conversation has ended."""
+        """Returns an awaitable that is done when the frontier has all that was sent so far, or the connection has
+        ended."""
         return self._client.feed(FeedItems((), (), 0.0))
 
     def acknowledge(self, items: Sequence[ItemRef]) -> None:
-        """It is written down how these attempts ended."""
+        """Acknowledges that the results for these attempts are saved."""
         self._client.push(EndedAck(tuple(items)))
 
     def listen(self, hear: Callable[[list[ItemEnded]], None] | None) -> None:
-        """From now on this process is told which items have ended, or with None it is not any more.
+        """Registers the receiver of items that have ended; None removes it.
 
-        What it does not acknowledge is told again, to any worker.
+        Items that are not acknowledged are sent again, to any worker.
         """
         self._client.on_ended = hear
 
     async def others(self) -> int:
-        """How many other workers were heard of within the time of a lease."""
+        """Returns how many other workers sent a heartbeat within the time of a lease."""
         return await self._client.others()
 
     async def hold(self) -> None:
-        """Keeps another Redis from being used for the same jobs; to be called often. Raises UsageError when one is."""
+        """Prevents the use of another Redis for the same jobs; to be called often. Raises UsageError when one is in
+        use."""
         await self._client.hold()
 
     def is_at(self, job: str | None) -> bool:
-        """Whether this process is at a request of the job, so that it is not over; None: at one of any job."""
+        """Returns True if this process holds a request of the job, so the job is not finished; None: of any job."""
         return self._client.is_at(job)
 
     def all_parked(self) -> AllParked | None:
-        """The parked requests, when nothing else is left for any worker."""
+        """Returns the parked requests, when no other work is left for any worker."""
         return self._client.all_parked()
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
-        """Attempts that the frontier neither has requests of nor is to tell of."""
+        """Returns the attempts that have no request in the frontier, and whose end it will not report."""
         unknown: list[ItemRef] = await self._patiently(lambda: self._frontier.unknown_items(items))
         return unknown
 
     async def workers(self) -> set[str]:
-        """Those that the frontier has heard of, without those that are silent for long or known to have ended."""
+        """Returns the workers that the frontier knows, without those that are known to have ended."""
         names: list[str] = await self._patiently(self._frontier.workers)
         return {name for name in names if not is_gone(name)}
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
-        """Job -> how many of its items have requests in the frontier."""
+        """Returns for each job the number of its items that have requests in the frontier."""
         numbers: dict[str, int] = await self._patiently(lambda: self._frontier.open_items(jobs))
         return numbers
 
     def now(self) -> float:
-        """The time at Redis, in epoch seconds, told from when it was last heard. 0: it was not heard yet."""
+        """Returns the time at Redis in epoch seconds, counted on from its last reply. 0: before the first reply."""
         last = self._client.last
         return last.now + monotonic() - self._client.last_at if last else 0.0
 
     def shut(self) -> Mapping[str, BreakerState]:
-        """Breakers of sites that are not closed."""
+        """Returns the breakers of sites that are not closed."""
         return self._client.breakers.shut_sites()
 
     @property
     def ready(self) -> int:
-        """Requests that no worker has."""
+        """The number of requests that no worker has."""
         return self._client.last.ready if self._client.last else 0
 
     @property
     def parked(self) -> int:
-        """Requests of sites that are left alone."""
+        """The number of requests of sites whose breaker is open."""
         return self._client.last.parked if self._client.last else 0
 
     @property
     def epoch(self) -> str:
-        """Another one: Redis has forgotten what it held. Empty: it is not known yet whether it may be fed."""
+        """The frontier's epoch: it changes when Redis has forgotten its data. Empty: feeding is not allowed yet."""
         return self._client.epoch

@@ -1,4 +1,4 @@
-"""Fingerprints of requests as 64-bit integers: signed, as the integer sets of Redis store them in 8 bytes."""
+"""Fingerprints of requests as 64-bit integers: signed, since sets of integers in Redis store these in 8 bytes."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -9,12 +9,12 @@ from scrapy.utils.request import fingerprint as digest_of
 
 
 def fingerprint(request: Request) -> int:
-    """The same for requests that ask for the same: method, canonical URL and body are the same."""
+    """Returns the fingerprint of a request: equal for equal method, canonical URL and body."""
     return int.from_bytes(digest_of(request)[:8], "big", signed=True)
 
 
 def of_attempts(number: int, items: Sequence[Sequence[Any]]) -> int:
-    """The same for the first attempt at items (id and attempt of each). A later one asks for everything anew."""
+    """Returns the fingerprint for attempts at items (pairs of id and attempt). Only later attempts change it."""
     attempts = {attempt for _, attempt in items}
     if attempts <= {1}:
         return number
@@ -22,5 +22,5 @@ def of_attempts(number: int, items: Sequence[Sequence[Any]]) -> int:
 
 
 def token_fingerprint(number: int, token: str) -> int:
-    """Stands for a request that is not filtered: one push of it, sent twice, is seen; another push is not."""
+    """Returns the fingerprint of an unfiltered request: a push that is sent twice has the same, another push has not."""
     return int.from_bytes(blake2b(f"{number}#{token}".encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,8 +1,8 @@
-"""What MongoDB knows of a spider's frontier in Redis: its epoch, and whether it was left with work in it.
+"""The state of a spider's frontier as saved in MongoDB: its epoch, and whether work was left in it.
 
-So a run that starts after Redis forgot everything, when no worker was there to notice, is not taken for a new one.
-Collection `frontiers`, one document for each spider: `_id`, `epoch`, `unfinished`, `since`, `starts`, `left`; for a
-spider with jobs see `holder`.
+So a run that starts after Redis forgot everything, while no worker ran, is not mistaken for a first run. Collection
+`frontiers`, one document for each spider: `_id`, `epoch`, `unfinished`, `since`, `starts`, `left`; for a spider with
+jobs see `owner`.
 """
 
 import logging
@@ -34,12 +34,12 @@ class SpiderDocument:
         self._connected: AsyncDatabase[Document] | None = None
 
     async def close(self) -> None:
-        """To be called last."""
+        """Closes the connection; to be called last."""
         if self._connected is not None:
             await mongodb.disconnect(self._connected)
 
     async def _try(self, asking: Any) -> Any:
-        """Without patience: the run is being ended."""
+        """Runs an operation without waiting out an outage, since the run is ending."""
         try:
             with mongodb.at_the_end(self._crawler):
                 return await asking
@@ -59,21 +59,21 @@ class SpiderDocument:
 
 
 class FrontierRecord(SpiderDocument):
-    """Of a spider without jobs, as an extension. The scheduler asks it."""
+    """The document of a spider without jobs, as an extension. The scheduler uses it."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler, load_config())
 
     async def check(self, epoch: str) -> None:
-        """Raises FrontierLost when the frontier that was left unfinished is not the one of this epoch."""
+        """Raises FrontierLost when the frontier that was left unfinished has another epoch."""
         known = await self._patiently(lambda: self._documents.find_one({"_id": self._spider}))
         if known and known.get("unfinished") and known["epoch"] != epoch:
             left = f" with {known['left']:,} requests" if known.get("left") else ""
             raise FrontierLost(f"Redis has forgotten the frontier that was left unfinished{left} ({_said(known)})")
 
     async def begin(self, epoch: str) -> None:
-        """There is work in the frontier."""
+        """Saves that the frontier has work."""
         mine = {"_id": self._spider, "$or": [{"unfinished": False}, {"epoch": epoch}]}
         change = {
             "$set": {"epoch": epoch, "unfinished": True, "since": datetime.now(UTC)},
@@ -83,17 +83,17 @@ class FrontierRecord(SpiderDocument):
         try:
             await self._patiently(lambda: self._documents.update_one(mine, change, upsert=True))
         except DuplicateKeyError:
-            pass  # it is lost, and its workers say so
+            pass  # the frontier is lost, and its workers report it
         except (PyMongoError, HarvesterError) as error:
             logger.warning("It could not be written to MongoDB that the frontier has work: %s", mongodb.said(error))
 
     async def starts(self) -> int:
-        """How often there was work since the first time."""
+        """Returns how many times the frontier got work."""
         known = await self._try(self._documents.find_one({"_id": self._spider}))
         return int(known["starts"]) if known else 0
 
     async def end(self, epoch: str, starts: int, left: int) -> None:
-        """A worker leaves so much behind. With nothing, the frontier is finished, unless work came to it since."""
+        """Saves how many requests a worker leaves. With 0 the frontier is finished, unless it got work since."""
         mine: Document = {"_id": self._spider, "epoch": epoch, "unfinished": True}
         if left:
             await self._try(self._documents.update_one(mine, {"$set": {"left": left, "since": datetime.now(UTC)}}))
@@ -103,7 +103,7 @@ class FrontierRecord(SpiderDocument):
 
 
 async def forget(config: Config, spider: str) -> None:
-    """The frontier is begun anew: it is no loss any more that the one before is gone. Raises ServiceError."""
+    """Removes the document, so that a lost frontier is no longer reported. Raises ServiceError."""
     database = mongodb.connect(config)
     try:
         await database[COLLECTION].delete_one({"_id": spider})

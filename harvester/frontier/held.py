@@ -1,4 +1,5 @@
-"""What requests of a single run need and no store can keep: a lambda, an inner function, an open file, a loader."""
+"""Parts of requests that no store can save, for crawls of a single run: lambdas, inner functions, open files,
+loaders."""
 
 import secrets
 from itertools import count
@@ -6,11 +7,11 @@ from typing import Any
 
 
 class NotHeldError(Exception):
-    """A request needs what was in a process that has ended."""
+    """A request needs parts that were held by a process that has ended."""
 
 
 class HeldParts:
-    """Holds parts of requests in this process. A request in the frontier says where they are."""
+    """Holds parts of requests in this process. A request in the frontier records the place where its parts are."""
 
     def __init__(self) -> None:
         self._process = secrets.token_hex(8)
@@ -18,13 +19,13 @@ class HeldParts:
         self._parts: dict[int, dict[str, Any]] = {}
 
     def put(self, parts: dict[str, Any]) -> tuple[str, int]:
-        """Holds attributes of a request by their names. Returns where they are."""
+        """Holds attributes of a request by their names. Returns their place."""
         number = next(self._numbers)
         self._parts[number] = parts
         return self._process, number
 
     def get(self, place: tuple[str, int]) -> dict[str, Any]:
-        """Returns what was put there. It stays, since a request that is parked comes again. Raises NotHeldError."""
+        """Returns the parts at that place. They stay, since a parked request is leased again. Raises NotHeldError."""
         process, number = place
         if process != self._process or number not in self._parts:
             raise NotHeldError("what it needs was only in the process that made the request, which has ended")

@@ -1,4 +1,4 @@
-"""A lease in this worker's hands: what happened to its request, and the one fate that follows from it."""
+"""A lease that this worker holds: the events of the request, and the one operation that ends the lease."""
 
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -36,47 +36,47 @@ from harvester.sites import load_sites, policy_of
 
 _OURS = (LEASE, NOT_BEFORE, ATTEMPTS, RETRY_REASON, PROBE, PARKED, LOCAL_ATTEMPTS, UNREACHED_SINCE, ITEMS, START)
 MOST_REASON = 1000
-"""Characters of an exception's text that a dead letter keeps."""
+"""Maximum number of characters of an exception's text in a dead letter."""
 
 
 @dataclass(slots=True)
 class InFlight:
-    """A request that is being worked on."""
+    """A request in progress."""
 
     id: str
     site: str
     items: tuple[ItemRef, ...] = ()
-    """To which it belongs, and what follows from it."""
+    """The job items that the request belongs to; requests that it yields belong to them too."""
     part: str = ""
-    """What it asks for of them; empty: nobody said."""
+    """The part of the items that the request fetches; empty: not given."""
     moved: bool = False
-    """Whether it goes on as another request: a retry, a redirect."""
+    """True if it continues as another request: a retry or a redirect."""
     exhausted: bool = False
-    """Whether its callback was run to the end."""
+    """True if its callback has finished."""
     delivered: bool = False
-    """Whether its answer has come to the spider middlewares: what its errback yields passes them, too."""
+    """True if its response reached the spider middlewares; they then also see the errback's output."""
     answered: bool = False
-    """Whether its errback yielded something: its items are not tried again for its failure."""
+    """True if its errback yielded output; its items are then not retried for the failure."""
     verdict: Verdict | None = None
-    """On a download that failed, or a page that its callback found to be no use."""
+    """The verdict on a failed download, or on a page that its callback could not use."""
     error: str | None = None
-    """What is wrong with this program, or with the page it did not expect."""
+    """The description of a fault of the program, or of an unexpected page."""
     given_back: bool = False
-    """Whether the run ends before the work is done."""
+    """True if the run ends before the work is done."""
     afterwards: Callable[[], None] | None = None
-    """Called when the frontier has heard that the work is done, with outcome ok, and has all that followed from it."""
+    """Called when the frontier has acknowledged the end with outcome ok, and has all requests that it yielded."""
     records: int = 0
-    """That its callback or errback yielded."""
+    """Number of records that its callback or errback yielded."""
     unsettled: int = 0
-    """Of these, such as are neither stored nor rejected."""
+    """Number of records that are neither stored nor rejected."""
     rejected: int = 0
-    """Of these, such as were rejected with a written reason."""
+    """Number of records that were rejected with a saved reason."""
     new: int = 0
-    """Of these, such as were stored and not known before."""
+    """Number of stored records that were not known before."""
 
     @contextmanager
     def handling(self, item: Any, page: Any) -> Iterator[None]:
-        """While the pipelines handle an item that its callback or errback yielded for that answer or failure."""
+        """Opens a receipt while the pipelines handle an item that was yielded for this response or failure."""
         receipt = Receipt(item, page)
         self.records += receipt.total
         self.unsettled += receipt.total
@@ -90,7 +90,7 @@ class InFlight:
             self.given_back = self.given_back or receipt.interrupted
 
     def fate(self) -> Operation:
-        """What the frontier is told when nothing more will happen to the request here."""
+        """Returns the operation that ends the lease when the request is finished here."""
         if self.given_back:
             return Release(self.id)
         if self.error is not None:
@@ -119,12 +119,12 @@ class InFlight:
             self.error = f"{type(error).__name__}: {mask(str(error), MOST_REASON)}{_place_of(error)}"
 
     def not_stored(self) -> NotStoredError:
-        """What is wrong with its records, in words."""
+        """Returns the error that describes the records without a result."""
         return NotStoredError(f"{self.unsettled:,} of {self.records:,} records were neither stored nor rejected")
 
 
 class WatchedErrback:
-    """Stands before the errback of a leased request: sees each failure, also when there is no errback."""
+    """Wraps the errback of a leased request to see each failure, even without an errback."""
 
     def __init__(
         self, lease: InFlight, errback: Callable[[Failure], Any] | None, prepare: Callable[[Request, InFlight], None]
@@ -137,7 +137,7 @@ class WatchedErrback:
     def __call__(self, failure: Failure) -> Any:
         error = failure.value
         assert error is not None
-        if isinstance(error, RunEnding):  # nothing that a spider is told of
+        if isinstance(error, RunEnding):  # spiders do not see it
             self.lease.given_back = True
             return ()
         if isinstance(error, HarvesterError) and not isinstance(error, (FetchError, IgnoreRequest)):
@@ -153,7 +153,7 @@ class WatchedErrback:
             raise
         if isinstance(output, Deferred):
             message = f"{self.errback} returned a Deferred. Returning Deferreds from spider errbacks is deprecated."
-            warnings.warn(message, ScrapyDeprecationWarning, stacklevel=2)  # as Scrapy, which is given a coroutine
+            warnings.warn(message, ScrapyDeprecationWarning, stacklevel=2)  # as Scrapy warns
         if hasattr(output, "__aiter__") or isawaitable(output):
             return self._watch_async(output, error)
         return output if isinstance(output, Failure) else self._watch(arg_to_iter(output), error)
@@ -191,12 +191,12 @@ class WatchedErrback:
 
 
 def apart(request: Request) -> Request:
-    """A copy of a request that is under way, as a callback yields it again: its lease stays with the page."""
+    """Copies a request in progress that a callback yields again: its lease stays with the page."""
     return request.copy() if LEASE in request.meta else request
 
 
 def fresh(request: Request) -> Request:
-    """A request that a callback yielded, without what it may have copied from the one it came from."""
+    """Returns a yielded request without the meta that it may have copied from the request before it."""
     for name in _OURS:
         request.meta.pop(name, None)
     forget_answer(request)
@@ -206,7 +206,7 @@ def fresh(request: Request) -> Request:
 
 
 def _place_of(error: BaseException) -> str:
-    """Where in a file the exception was raised, for the person who mends it."""
+    """Returns file and line where the exception was raised, for the person who fixes it."""
     trace = error.__traceback__
     if trace is None:
         return ""
