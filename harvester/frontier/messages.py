@@ -1,4 +1,4 @@
-"""The words between a worker and the frontier: operations, leases, and what people are told about requests."""
+"""The messages between a worker and the frontier: operations, leases, and the state of requests as shown to people."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,9 +10,9 @@ class ItemRef(NamedTuple):
     """One attempt at a job item."""
 
     id: str
-    """It begins with the id of the item's job and a colon."""
+    """Begins with the id of the item's job and a colon."""
     attempt: int
-    """From 1. The larger is the later."""
+    """Counts from 1; a larger number is a later attempt."""
 
     @property
     def job(self) -> str:
@@ -21,10 +21,10 @@ class ItemRef(NamedTuple):
 
 
 class Push(NamedTuple):
-    """A new request. Sent twice with the same token it is queued once."""
+    """A new request. Sent twice with the same token, it is queued once."""
 
     fingerprint: int
-    """Signed 64-bit, see `seen.fingerprint`."""
+    """Signed 64-bit integer, see `fingerprints.fingerprint`."""
     payload: bytes
     token: str
     url: str
@@ -32,48 +32,48 @@ class Push(NamedTuple):
     job: str = ""
     site: str = ""
     filtered: bool = True
-    """False: queued though its fingerprint was seen (dont_filter)."""
+    """False: queued even if its fingerprint was seen (dont_filter)."""
     not_before: float = 0.0
     """Epoch seconds of this machine's clock. 0: ready at once."""
     rooted: bool = True
-    """Whether it follows from no leased request, whose lease would bring it again if Redis lost it."""
+    """True if no leased request led to it, whose lease would bring it back if Redis lost it."""
     items: tuple[ItemRef, ...] = ()
-    """To which it belongs. When none of these attempts is under way (any more), it is not queued."""
+    """The attempts that the request belongs to. When none of them is active, the request is not queued."""
 
 
 class FeedItems(NamedTuple):
-    """Begins attempts at items, all together. Sent twice, or after a later attempt, it begins them once."""
+    """Starts attempts at items, all together. Sent twice, or after a later attempt, it starts them only once."""
 
     items: tuple[ItemRef, ...]
     requests: tuple[Push, ...]
-    """With which they begin. Each belongs to some of these items."""
+    """The first requests. Each belongs to some of these items."""
     deadline: float
-    """Epoch seconds of Redis's clock, as Exchange.now. Afterwards nothing of it is applied."""
+    """Epoch seconds of Redis's clock, as in Exchange.now. After it the feed is not applied at all."""
 
 
 class EndedAck(NamedTuple):
-    """The ledger knows how these attempts at items ended."""
+    """Acknowledges that the ledger has the results of these attempts at items."""
 
     items: tuple[ItemRef, ...]
 
 
 class Done(NamedTuple):
-    """The leased request was fetched and what it yielded is safe."""
+    """The leased request was fetched, and its output is safe."""
 
     id: str
     outcome: str = "ok"
     rejected: int = 0
-    """Records of the page that were rejected with a written reason."""
+    """Number of the page's records that were rejected with a saved reason."""
     records: int = 0
-    """Records of the page that are stored."""
+    """Number of the page's records that are stored."""
     reason: str = ""
-    """Why the outcome is not ok."""
+    """The reason of an outcome that is not ok."""
     new: int = 0
-    """Of the records that are stored, those that were not known before."""
+    """Number of stored records that were not known before."""
 
 
 class Skip(NamedTuple):
-    """The leased request is not fetched, on purpose."""
+    """The leased request is skipped on purpose."""
 
     id: str
     outcome: str
@@ -81,7 +81,7 @@ class Skip(NamedTuple):
 
 
 class Dead(NamedTuple):
-    """The leased request is given up. People may replay it, unless it belongs to items: those are tried again."""
+    """The leased request is given up. People may replay it, unless it belongs to items: those are retried."""
 
     id: str
     outcome: str
@@ -89,7 +89,7 @@ class Dead(NamedTuple):
 
 
 class Requeue(NamedTuple):
-    """The leased request goes on as another (retry, redirect). It stays one entry."""
+    """The leased request continues as another request (retry, redirect). It stays one entry."""
 
     id: str
     payload: bytes
@@ -100,26 +100,26 @@ class Requeue(NamedTuple):
     reason: str
     not_before: float = 0.0
     attempt: bool = True
-    """Whether an attempt was spent. False for redirects."""
+    """True if an attempt was spent. False for redirects."""
     target: int | None = None
-    """The fingerprint of a redirect's target, which is fetched once. None: it may have been fetched before."""
+    """Fingerprint of a redirect's target, which is fetched only once. None: it may be fetched again."""
 
 
 class Release(NamedTuple):
-    """The leased request is given back unspent."""
+    """The leased request is returned unspent."""
 
     id: str
 
 
 class EventAck(NamedTuple):
-    """People know of a breaker's change of state."""
+    """Acknowledges that a breaker's change of state was reported to people."""
 
     id: str
-    """Of the event."""
+    """Id of the event."""
 
 
 Ending = Done | Skip | Dead | Requeue | Release
-"""What ends a lease."""
+"""The operations that end a lease."""
 Operation = Push | FeedItems | EventAck | EndedAck | Ending
 
 
@@ -129,17 +129,17 @@ class Leased(NamedTuple):
     id: str
     payload: bytes
     attempts: int
-    """Spent before this one."""
+    """Number of attempts spent before this one."""
     deliveries: int
-    """How many workers were lost with it."""
+    """Number of workers that were lost while they held it."""
     job: str
     site: str
     probe: int = 0
-    """The trial in which it finds out whether its site must still be left alone; 0: it is no probe."""
+    """Number of the half-open trial whose probe it is; 0: it is not a probe."""
 
 
 class Held(NamedTuple):
-    """A request that a worker has, and a Redis that forgot has not."""
+    """A request that a worker holds, and that Redis may have forgotten."""
 
     id: str
     payload: bytes
@@ -158,88 +158,88 @@ class ParkedSite(NamedTuple):
     site: str
     parked: int
     state: str
-    """Of the site's breaker."""
+    """State of the site's breaker."""
 
 
 class AllParked(NamedTuple):
-    """Parked requests, when nothing else is left."""
+    """Parked requests, when no other work is left."""
 
     parked: int
     sites: list[ParkedSite]
-    """Some of them."""
+    """Some of the sites."""
     alone_s: float
-    """All that nobody holds have been left alone for so long at least."""
+    """Minimum number of seconds for which the breakers of all sites that are not held have been open."""
 
 
 class ItemEnded(NamedTuple):
-    """No request of an attempt at an item is in the frontier any more."""
+    """An attempt at an item that has no request in the frontier any more."""
 
     id: str
     attempt: int
     job: str
     requests: int
-    """All that belonged to it."""
+    """Number of all requests that belonged to the attempt."""
     records: int
-    """Stored from their pages. Those of a page that belongs to several items count for each."""
+    """Number of records stored from their pages. A page that belongs to several items counts for each."""
     rejected: int
     outcomes: dict[str, int]
-    """How its requests ended: outcome -> how many. Beside those of harvester.outcomes there are worker_lost and
-    callback_blocked. Empty when none was queued."""
+    """Number of requests by outcome. Beside the outcomes of harvester.outcomes there are worker_lost and
+    callback_blocked. Empty when no request was queued."""
     reasons: dict[str, str]
-    """Of each outcome that is no success, why one of the requests ended so."""
+    """The reason of one request for each outcome that is no success."""
     at: float
     """Epoch seconds."""
     new: int = 0
-    """Of the records, those that were not known before. Too few, when a worker died between storing and saying so."""
+    """Number of records that were not known before. Too low when a worker died between storing and reporting."""
 
     @property
     def ref(self) -> ItemRef:
-        """What is to be acknowledged."""
+        """The reference to acknowledge."""
         return ItemRef(self.id, self.attempt)
 
 
 class Exchange(NamedTuple):
-    """What one round trip brought."""
+    """The reply of one exchange."""
 
     leased: list[Leased]
     accepted: int
-    """Pushes that are queued, those sent a second time included."""
+    """Number of pushes that are queued, with those sent a second time."""
     duplicates: int
-    """Pushes whose fingerprint was seen."""
+    """Number of pushes whose fingerprint was seen."""
     stale: int
-    """Operations on leases that this worker does not hold (any more), and requests of attempts that are over."""
+    """Number of operations on leases that this worker does not hold, and of requests whose attempts are over."""
     ready: int
     waiting: int
     leased_total: int
     parked: int
     next_due: float | None
-    """When the next waiting request becomes ready, in epoch seconds of this machine's clock."""
+    """Time when the next waiting request becomes ready, in epoch seconds of this machine's clock."""
     held: int
-    """Leases of this worker as Redis has them."""
+    """Number of this worker's leases in Redis."""
     now: float
     """The time at Redis, in epoch seconds."""
     shut: dict[str, BreakerState]
-    """Breakers that have changed since the worker was told of them; those that are closed, too. More may follow."""
+    """Breakers that changed since the worker last received them, also if closed now. More may follow."""
     anew: bool
-    """Whether what the worker knew of breakers before is to be forgotten."""
+    """True if the worker has to forget the breakers that it knew."""
     all_parked: AllParked | None
-    """None while anything is left that is not parked."""
+    """None while work is left that is not parked."""
     changes: list[BreakerChange]
-    """Changes of breakers that this worker has to tell people of."""
+    """Changes of breakers that this worker has to report to people."""
     ended: list[ItemEnded]
-    """Items that have ended, for the ledger. Until they are acknowledged they are told again, to any worker."""
+    """Items that have ended, for the ledger. Sent to any worker until they are acknowledged."""
     lost: int = 0
-    """Requests that Redis lost, since the frontier was last begun anew."""
+    """Number of requests that Redis lost, since a loss was last accepted."""
     damaged: bool = False
-    """Whether keys are missing, so that what is counted is not what is there."""
+    """True if keys are missing, so that the counts do not match the requests."""
     done_again: frozenset[str] = frozenset()
-    """Leases that were given back in place of their ends: Redis may have forgotten what followed from them."""
+    """Leases that were released instead of ended: Redis may have forgotten the requests that they led to."""
     went_back_s: float = 0.0
-    """By how much the clock of Redis's host was set back since the last exchange of any worker."""
+    """Seconds by which the clock of Redis's host was set back since any worker's last exchange."""
 
 
 class RequestEvent(NamedTuple):
-    """A line in the history of a request."""
+    """An entry in the history of a request."""
 
     at: float
     event: str
@@ -263,13 +263,13 @@ class DeadLetter(NamedTuple):
 
 
 class RequestStatus(NamedTuple):
-    """Where a request is. What is unknown is None: of a finished request only its fingerprint is kept."""
+    """The state of a request. Unknown values are None: only the fingerprint of a finished request is saved."""
 
     state: str
     """ready, parked, waiting, leased, dead, skipped or done."""
     since: float | None = None
     until: float | None = None
-    """When it becomes ready, if it waits."""
+    """Time when a waiting request becomes ready."""
     worker: str | None = None
     attempts: int = 0
     deliveries: int = 0
@@ -284,17 +284,17 @@ class WorkerStatus(NamedTuple):
 
     leased: int
     oldest_s: float
-    """Age of its oldest lease."""
+    """Seconds since its oldest lease."""
     silent_s: float
-    """Since its last heartbeat."""
+    """Seconds since its last heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How many requests of a spider are where."""
+    """The number of a spider's requests in each state."""
 
     queued: int
-    """Ever."""
+    """Number of all requests that were ever queued."""
     ready: int
     parked: int
     waiting: int
@@ -315,21 +315,21 @@ class BreakerStatus:
     cause: str
     """refusals, failures, ratio, drift, fields or person."""
     since: float
-    """Epoch seconds; when it came into this state."""
+    """Epoch seconds of the change to this state."""
     opened: float
-    """When the site was last not left alone."""
+    """Epoch seconds when the breaker was last closed."""
     until: float | None
-    """When it may change by itself."""
+    """Epoch seconds when it may change without a person."""
     times: int
-    """How often in a row it was opened."""
+    """Number of times that it opened in a row."""
     tried: int
-    """In the window."""
+    """Number of attempts in the window."""
     failed: int
     outcomes: dict[str, int]
     probes: tuple[int, int]
-    """How many are out or have answered, and how many did well."""
+    """Number of probes that are granted or have ended, and number of successful ones."""
     said: str
-    """Why the last failure failed, or why a person wants it so."""
+    """The reason of the last failure, or of a person's decision."""
 
 
 class FrontierStatus(NamedTuple):
@@ -345,28 +345,28 @@ class FrontierStatus(NamedTuple):
     skipped: int
     dead: int
     lost: int
-    """By a Redis that forgot a part of what it held."""
+    """Number of requests that Redis lost."""
     workers: dict[str, WorkerStatus]
     done_by_outcome: dict[str, int]
     dead_by_outcome: dict[str, int]
     skipped_by_outcome: dict[str, int]
     items: int
-    """Job items of which requests are here."""
+    """Number of job items that have requests in the frontier."""
     ended: int
-    """Attempts at items that have ended, and of which the ledger does not know yet."""
+    """Number of ended attempts at items that the ledger has not acknowledged."""
     seen: int
     rejected: int
-    """Records of what is done that were rejected, with a written reason."""
+    """Number of records, from pages that are done, that were rejected with a saved reason."""
     redelivered: int
     retried: int
     duplicates: int
     exchanges: int
     memory_bytes: int
     jobs: dict[str, dict[str, int]]
-    """Job to its counts: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen, rejected, items."""
+    """Counts by job: queued, ready, parked, waiting, leased, done, skipped, dead, lost, seen, rejected, items."""
     sites: dict[str, dict[str, int]]
-    """Site to its counts: ready, parked, leased."""
+    """Counts by site: ready, parked, leased."""
     breakers: dict[str, BreakerStatus]
-    """Breakers that are not closed. The name is that of the site; with a tier of proxies: site, zero byte, tier."""
+    """Breakers that are not closed. The name is the site's; with a tier of proxies: site, zero byte, tier."""
     balanced: bool
-    """Whether every request that was queued is found in exactly one place."""
+    """True if every queued request is found in exactly one state."""

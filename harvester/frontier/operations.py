@@ -1,6 +1,6 @@
-"""What people ask of a spider's frontier and do to it, from the command line or through an API. Plain data in and out.
+"""Operations on a spider's frontier, for the command line and the API. Plain data in and out.
 
-Everything here raises ServiceError when Redis cannot be had, and UsageError for what cannot be used.
+All raise ServiceError when Redis is not available, and UsageError for arguments that cannot be used.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from harvester.stores import mongodb
 from harvester.stores.redis import connect, unavailable
 
 CHUNK = 10_000
-"""Fingerprints that are forgotten together."""
+"""Number of fingerprints that are forgotten together."""
 
 
 class Rates(NamedTuple):
-    """A second, between two readings."""
+    """Requests a second, between two readings."""
 
     queued: float
     done: float
@@ -47,9 +47,9 @@ class StartStatus(NamedTuple):
     """The start list of a spider."""
 
     entries: int
-    """That no worker has taken."""
+    """Number of entries that no worker has taken."""
     taken: dict[str, int]
-    """Worker -> how many it has taken and not made durable."""
+    """Number of entries that each worker has taken and not confirmed."""
     dead: int
 
 
@@ -57,13 +57,13 @@ class SitesOf(NamedTuple):
     """The sites of a spider."""
 
     counts: dict[str, dict[str, int]]
-    """Site to its requests: ready, parked."""
+    """Counts of requests by site: ready, parked."""
     breakers: dict[str, BreakerStatus]
-    """Those that are not closed; names as in Status."""
+    """The breakers that are not closed; names as in FrontierStatus."""
 
 
 class FrontierReading(NamedTuple):
-    """A frontier now, and how fast it changes."""
+    """The status of a frontier, and how fast it changes."""
 
     status: FrontierStatus
     rates: Rates
@@ -71,9 +71,9 @@ class FrontierReading(NamedTuple):
 
 
 async def status(config: Config, spider: str, seconds: float = 1.0, start_list: str = "") -> FrontierReading:
-    """Reads it twice, so many seconds apart; the status is that of the second time.
+    """Reads the frontier twice, some `seconds` apart; returns the second status and the rates.
 
-    `start_list`: its name, if it is not the usual one.
+    `start_list`: name of the start list, if it is not the default.
     """
     async with _redis(config) as redis:
         frontier = Frontier(redis, spider, config.database)
@@ -87,20 +87,20 @@ async def status(config: Config, spider: str, seconds: float = 1.0, start_list: 
 
 
 async def depths(config: Config, spiders: Iterable[str]) -> dict[str, Depth]:
-    """How many requests of each spider are where. Those of which nothing was ever queued are left out."""
+    """Returns the numbers of requests by state for each spider, without spiders that never queued a request."""
     async with _redis(config) as redis:
         found = {spider: await Frontier(redis, spider, config.database).depth() for spider in spiders}
     return {spider: depth for spider, depth in found.items() if depth.queued}
 
 
 async def workers(config: Config, spiders: Iterable[str]) -> dict[str, dict[str, WorkerStatus]]:
-    """Who works at the frontier of each spider."""
+    """Returns the workers of each spider."""
     async with _redis(config) as redis:
         return {spider: await Frontier(redis, spider, config.database).who_works() for spider in spiders}
 
 
 async def sites(config: Config, spiders: Iterable[str]) -> dict[str, SitesOf]:
-    """Of each spider its sites that have requests, and its breakers that are not closed."""
+    """Returns for each spider its sites with requests, and its breakers that are not closed."""
     async with _redis(config) as redis:
         frontiers = {spider: Frontier(redis, spider, config.database) for spider in spiders}
         return {spider: SitesOf(await each.sites(), await each.breakers()) for spider, each in frontiers.items()}
@@ -108,40 +108,40 @@ async def sites(config: Config, spiders: Iterable[str]) -> dict[str, SitesOf]:
 
 @asynccontextmanager
 async def letters(config: Config, spider: str) -> AsyncIterator[AsyncIterator[DeadLetter]]:
-    """All dead letters, the latest first: for who looks at some of very many."""
+    """Yields all dead letters, the latest first, read in chunks since there may be many."""
     async with _frontier(config, spider) as frontier:
         yield frontier.letters()
 
 
 async def dead(config: Config, spider: str, outcome: str | None = None, most: int = 100) -> list[DeadLetter]:
-    """Dead letters, the latest first."""
+    """Returns dead letters, the latest first."""
     async with _frontier(config, spider) as frontier:
         return await frontier.dead(outcome, most)
 
 
 async def dead_entries(config: Config, spider: str, most: int = 100) -> list[DeadEntry]:
-    """Entries of the start list that could not be used, the latest first."""
+    """Returns entries of the start list that could not be used, the latest first."""
     async with _redis(config) as redis:
         return await StartList(redis, spider, config.database).dead(most)
 
 
 async def replay(config: Config, spider: str, ids: Sequence[str] | None = None, outcome: str | None = None) -> int:
-    """Makes dead letters ready again: those with these ids, or that outcome, or all. Returns how many."""
+    """Makes dead letters ready again: those with these ids, or that outcome, or all. Returns their number."""
     async with _frontier(config, spider) as frontier:
         return await frontier.replay(ids, outcome)
 
 
 async def forget(config: Config, spider: str, urls: Iterable[str], job: str = "") -> int:
-    """Lets pages that were seen be asked for again. Returns how many of them were known."""
+    """Lets pages that were seen be fetched again. Returns how many were known."""
     numbers = [fingerprint_of(url) for url in urls]
     async with _frontier(config, spider) as frontier:
         return await frontier.forget(numbers, job)
 
 
 async def forget_matching(config: Config, spider: str, pattern: str, job: str = "") -> int:
-    """Forgets every page whose address matches the regular expression somewhere. Returns how many were known.
+    """Forgets every page whose URL contains a match of the regular expression. Returns how many were known.
 
-    Addresses are known of what is in the frontier or was skipped, and of the pages from which records are stored.
+    URLs are known for requests in the frontier, skipped requests, and pages whose records are stored.
     """
     try:
         expression = re.compile(pattern)
@@ -157,7 +157,7 @@ async def forget_matching(config: Config, spider: str, pattern: str, job: str = 
 
 
 async def forget_all(config: Config, spider: str, job: str = "") -> int:
-    """Forgets the pages of the job; without one those of all, and that Redis ever lost requests. Returns how many."""
+    """Forgets the pages of the job; without a job, all pages and past losses of Redis. Returns the number of pages."""
     async with _frontier(config, spider) as frontier:
         if job:
             return await frontier.forget_all(job)
@@ -169,7 +169,7 @@ async def forget_all(config: Config, spider: str, job: str = "") -> int:
 
 
 async def drop(config: Config, spider: str) -> int:
-    """Removes the whole frontier, its memory of pages included. Returns how many requests it held."""
+    """Removes the whole frontier with its seen fingerprints. Returns how many requests it held."""
     async with _frontier(config, spider) as frontier:
         dropped = await frontier.drop()
     await frontier_record.forget(config, spider)
@@ -186,9 +186,10 @@ async def set_breaker(
     why: str = "",
     for_s: float | None = None,
 ) -> tuple[int, BreakerChange | None]:
-    """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies; the first and last for a time.
+    """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies; `for_s` limits open and held.
 
-    How many requests are parked then, and what has changed. Raises UsageError when the tier has no breaker there.
+    Returns the number of parked requests, and the change if any. Raises UsageError when the tier has no breaker
+    there.
     """
     entry = load_sites().named(site)
     tiers = entry.proxy.tiers
@@ -204,20 +205,20 @@ async def set_breaker(
 
 
 async def breakers(config: Config, spider: str) -> dict[str, BreakerStatus]:
-    """Those that are not closed; names as in Status."""
+    """Returns the breakers that are not closed; names as in FrontierStatus."""
     async with _frontier(config, spider) as frontier:
         return await frontier.breakers()
 
 
 async def find(config: Config, spider: str, url: str, job: str = "") -> RequestStatus | None:
-    """Where the request of this address is; None when the frontier does not know it."""
+    """Returns the state of the request for this URL; None if the frontier does not know it."""
     number = fingerprint_of(url)
     async with _frontier(config, spider) as frontier:
         return await frontier.look_up(number, job)
 
 
 def fingerprint_of(url: str) -> int:
-    """Of a plain request of this address. Raises UsageError when it is none."""
+    """Returns the fingerprint of a plain request for this URL. Raises UsageError for an invalid URL."""
     try:
         return fingerprint(Request(url))
     except ValueError:
@@ -243,7 +244,7 @@ async def _frontier(config: Config, spider: str) -> AsyncIterator[Frontier]:
 
 
 async def _harvested(config: Config, spider: str, pattern: str) -> AsyncIterator[set[str]]:
-    """Addresses of the pages from which the spider's records come, those that match, in portions."""
+    """Yields the matching URLs of pages that the spider's records come from, in chunks."""
     database = await asyncio.to_thread(mongodb.connect, config)
     try:
         know_collections(await database.list_collection_names())

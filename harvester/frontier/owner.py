@@ -1,8 +1,9 @@
-"""With which Redis the jobs of a spider are worked at: with one at a time, since two would be fed the same items.
+"""Binds the jobs of a spider to one Redis, since two would be fed the same items.
 
-A Redis is known by the epoch of the spider's frontier, which lies there: each machine may have another address for it.
-Collection `frontiers`, in the spider's document: `epoch`, `redis`, `worker`, and `beats`, which workers count up. No
-clocks are compared: another Redis is in use if its beats rise while one looks on, and is not if they stand still.
+A Redis is identified by the epoch of the spider's frontier, stored there: each machine may know it under another
+address. Collection `frontiers`, in the spider's document: `epoch`, `redis`, `worker`, and `beats`, which workers
+increment. No clocks are compared: another Redis is in use if its beats rise while this process watches, and unused if
+they stay the same.
 """
 
 import logging
@@ -19,31 +20,31 @@ from harvester.stores import redis
 logger = logging.getLogger(__name__)
 
 BEATS_A_LEASE = 6
-"""Beats of a frontier that is in use, in the time of a lease. Without any in that time it is not."""
+"""Number of beats of a frontier in use within the time of a lease. Without a beat in that time it is unused."""
 PROOF = 2
-"""Beats that show that another Redis is in use: the worker of the first may not have noticed yet that it is lost."""
+"""Beats that prove that another Redis is in use: the worker of the first may not have noticed its loss yet."""
 
 
 class FrontierOwner(SpiderDocument):
-    """Keeps the jobs of this crawler's spider to one Redis."""
+    """Binds the jobs of this crawler's spider to one Redis."""
 
     def __init__(self, crawler: Crawler, config: Config, worker: str) -> None:
         super().__init__(crawler, config)
         self._own = {"worker": worker, "redis": redis.named(config)}
         self._epoch = self._epoch_before = ""
-        """Of the frontier that this process works with, and of the one that Redis forgot."""
+        """The epoch of this process's frontier, and of the one that Redis forgot."""
         self._seen: tuple[str | None, int | None] | None = None
-        """Epoch and beats as they were at the last look."""
+        """Epoch and beats at the last check."""
         self._seen_at = 0.0
-        """Since when they are so, on the monotonic clock."""
+        """Monotonic time since which they are unchanged."""
         self._proofs = 0
-        """Beats of another Redis while this process looked on."""
+        """Number of another Redis's beats that this process has seen."""
         self._look_at = 0.0
 
     async def holds(self, epoch: str, heard_at: float) -> bool:
-        """Whether jobs may be worked at with the frontier of this epoch, which was heard then (monotonic clock).
+        """Returns True if jobs may run with the frontier of this epoch, last heard at that monotonic time.
 
-        To be asked again and again: that is the beat. False: another Redis was in use a moment ago, and it is not known
+        To be called often: each call may be a beat. False: another Redis was in use a moment ago, and it is not known
         yet whether it still is. Raises UsageError when it is.
         """
         now = monotonic()
@@ -55,7 +56,7 @@ class FrontierOwner(SpiderDocument):
         is_free = self._note(known, now)
         beat_s = self._config.lease_seconds / BEATS_A_LEASE
         is_held = known.get("epoch") == epoch
-        # A beat says that Redis was heard since the one before.
+        # a beat confirms that Redis has replied since the last one
         if is_free and (not is_held or (now - self._seen_at >= beat_s and heard_at > self._seen_at)):
             is_held = await self._beat(known)
         if is_held:
@@ -63,7 +64,7 @@ class FrontierOwner(SpiderDocument):
         return is_held
 
     def _note(self, known: Document, now: float) -> bool:
-        """Whether the document is this frontier's, or no other's that may be in use. Raises UsageError."""
+        """Returns True if the document belongs to this frontier, or to an unused one. Raises UsageError."""
         seen = (known.get("epoch"), known.get("beats"))
         is_ours = seen[0] in (None, self._epoch, self._epoch_before)
         if seen != self._seen:
@@ -87,7 +88,7 @@ class FrontierOwner(SpiderDocument):
         return is_ours or now - self._seen_at >= self._config.lease_seconds
 
     async def _beat(self, known: Document) -> bool:
-        """Whether nobody else has changed the document meanwhile."""
+        """Writes a beat. Returns False if another process changed the document meanwhile."""
         same = {"epoch": known["epoch"], "beats": known.get("beats")} if known else {"epoch": {"$exists": False}}
         change = {"$set": {**self._own, "epoch": self._epoch}, "$inc": {"beats": 1}}
         try:
@@ -99,5 +100,5 @@ class FrontierOwner(SpiderDocument):
         return bool(result.matched_count or result.upserted_id)
 
     async def leave(self) -> None:
-        """No worker is left that works with this frontier: any other may be used at once."""
+        """Releases the jobs when no worker of this frontier is left, so that another Redis may be used at once."""
         await self._try(self._documents.delete_one({"_id": self._spider, "epoch": self._epoch}))

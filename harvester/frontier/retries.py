@@ -1,4 +1,4 @@
-"""How often a request is tried again where the project's own settings say it, as they do in Scrapy: RETRY_*."""
+"""Limits of retries that a project sets with Scrapy's own settings RETRY_*."""
 
 from scrapy import Request
 from scrapy.http import Response
@@ -6,13 +6,13 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
 NEVER = -1
-"""The bound of what is no matter of retries."""
+"""The limit of requests that must not be retried."""
 HARVESTERS_ADJUSTMENT = 10
-"""By which the priority of a retry is higher, so that a request is dealt with before others begin."""
+"""Number that is added to the priority of a retry, so that a request is finished before others begin."""
 
 
 class ProjectRetries:
-    """The settings RETRY_* as far as the project sets them. What it does not set is left to the table of outcomes."""
+    """The settings RETRY_* that the project sets. The table of outcomes decides the others."""
 
     def __init__(self, settings: BaseSettings) -> None:
         def is_set(name: str) -> bool:
@@ -30,9 +30,9 @@ class ProjectRetries:
         self._adjustment = HARVESTERS_ADJUSTMENT if set_adjustment is None else set_adjustment
 
     def bound(self, request: Request, failed: Response | Exception, retries: int) -> int | None:
-        """How often a request that failed so is tried again in all, counted in meta["retry_times"].
+        """Returns the maximum number of retries after such a failure, counted in meta["retry_times"].
 
-        None: as the policy says, which has so many `retries`.
+        None: the policy's own limit applies, `retries`.
         """
         if not self._is_on:
             return NEVER
@@ -45,12 +45,13 @@ class ProjectRetries:
         return times if times is None or is_named or retries else NEVER
 
     def adjustment(self, request: Request) -> int:
-        """What is added to the priority of a retry."""
+        """Returns the number that is added to the priority of a retry."""
         adjustment: int = request.meta.get("priority_adjust", self._adjustment)
         return adjustment
 
     def _names(self, failed: Response | Exception) -> bool | None:
-        """Whether the project wants it tried again; None: it does not say. A page that came is no matter of theirs."""
+        """Returns True if the project wants a retry; None if its settings leave that open, as for every success
+        status."""
         if isinstance(failed, Exception):
             return isinstance(failed, self._exceptions) if self._names_exceptions else None
         if not self._names_statuses or 200 <= failed.status < 300:

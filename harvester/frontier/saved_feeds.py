@@ -1,4 +1,4 @@
-"""Has feeds (-o, FEEDS) of a run that continues a crawl hold what all of its runs gave, each page once."""
+"""Lets the feeds (-o, FEEDS) of a continued crawl hold the output of all its runs, each page once."""
 
 import hashlib
 import logging
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 
 class SavedFeeds:
-    """Saves what a page gave before the frontier hears that it is done: then it is not fetched again, and else is.
+    """Saves a page's output before the frontier receives its end: a page with saved output is not fetched again.
 
-    Pages are known by the ids of their requests, and start requests, which each run makes, by what they ask for.
+    Pages are identified by the ids of their requests; start requests, which each run makes, by their fingerprint.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class SavedFeeds:
         self._lease_of = lease_of
         self._saved = SavedItems(crawler, saved_folder(config, spider.name))
         self._known: set[int] = set()
-        """Pages whose items the feeds have, of earlier runs; of this one start requests."""
+        """Pages whose items the feeds have: pages of earlier runs, and start requests of this run."""
         self._before: dict[str, Counter[bytes]] = {}
-        """Page that failed -> what it had given, which it may give once more when it is asked for again."""
+        """Output by failed page, which the page may yield once more after a retry."""
         self._pages: dict[str, str] = {}
-        """Lease -> page."""
+        """Page by lease."""
         self._owners: dict[str, str] = {}
-        """Page -> lease whose items the feeds get, while it is under way."""
+        """Lease whose items the feeds receive, by page in progress."""
         self._given: defaultdict[str, list[bytes]] = defaultdict(list)
-        """By lease."""
+        """Output by lease."""
         self._starts: Counter[int] = Counter()
         self.is_over = False
-        """Whether nothing of the crawl is left for another run. The scheduler says it when it closes."""
+        """True if no work is left for another run. The scheduler sets it when it closes."""
         feeds = crawler.get_extension(RecordFeeds)
         is_saved = saved_folder(config, spider.name).is_dir()
         self.is_on = feeds is not None or (is_continued and is_saved)
@@ -77,7 +77,7 @@ class SavedFeeds:
             crawler.signals.connect(self.select_new, signals.item_scraped)
         crawler.signals.connect(self.engine_stopped, signals.engine_stopped)
 
-    # Of the feeds -----------------------------------------------------------------------------------------
+    # For the feeds ----------------------------------------------------------------------------------------
 
     @property
     def begin(self) -> Callable[..., None]:
@@ -85,7 +85,8 @@ class SavedFeeds:
         return self._saved.begin
 
     def earlier(self) -> Iterator[Any]:
-        """What earlier runs of the crawl gave. Of a page that failed, and was asked for again, what it gave then."""
+        """Yields the output of earlier runs of the crawl. A page that failed and was retried counts with its last
+        output."""
         read = decoder(Any, packages_of(self._spider))
         last = {_number(page.name): number for number, page in enumerate(self._saved.read())}
         for number, page in enumerate(self._saved.read()):
@@ -103,7 +104,7 @@ class SavedFeeds:
         records = list(item.records) if isinstance(item, Batch) else [item]
         lease = self._lease_of(getattr(response, "request", None))
         page = self._pages.get(lease.id) if lease else None
-        if lease is None or page is None:  # of `start`, which gives them in each run
+        if lease is None or page is None:  # from `start`, which yields them in each run
             return records
         if _number(page) in self._known or self._owners.setdefault(page, lease.id) != lease.id:
             return []
@@ -123,19 +124,19 @@ class SavedFeeds:
                 new.append(each)
         return new
 
-    # Of the frontier --------------------------------------------------------------------------------------
+    # For the frontier -------------------------------------------------------------------------------------
 
     def name_start(self, request: Request, fingerprint: int) -> None:
-        """Marks a start request, of which the next run makes another."""
+        """Gives a start request a name that is the same in the next run."""
         request.meta[START] = f"start:{fingerprint}:{self._starts[fingerprint]}"
         self._starts[fingerprint] += 1
 
     def began(self, request: Request, lease: InFlight) -> None:
-        """To be called with each request that is worked on."""
+        """To be called with each request that a worker begins."""
         self._pages[lease.id] = request.meta.get(START, lease.id)
 
     def ended(self, lease: str, operation: Operation) -> None:
-        """To be called with its end, before the frontier hears of it."""
+        """To be called with the end of a lease, before the frontier receives it."""
         page, given = self._pages.pop(lease, ""), self._given.pop(lease, [])
         is_owner = self._owners.get(page) == lease
         if is_owner:
@@ -152,10 +153,10 @@ class SavedFeeds:
             try:
                 self._saved.save(SavedPage(page, not is_done, given))
             except (StorageError, RunEnding):
-                return  # the run ends for it
+                return  # this error ends the run
 
     def engine_stopped(self) -> None:
-        """By now the feeds are written to their end."""
+        """Closes the saved output: the feeds are complete by now."""
         self._saved.close()
         if self.is_over:
             self._saved.forget()
@@ -170,7 +171,7 @@ def _encoded(item: Any) -> bytes:
         return msgspec.msgpack.encode([item.KIND, msgspec.msgpack.encode(item)])
     try:
         plain = to_plain(item, "an item")
-    except UnknownValueError:  # as a feed writes it
+    except UnknownValueError:  # as a feed would write it
         plain = msgspec.json.decode(msgspec.json.encode(ItemAdapter(item).asdict(), enc_hook=str))
     return msgspec.msgpack.encode(["", msgspec.msgpack.encode(plain)])
 

@@ -1,8 +1,8 @@
 """The scheduler of spiders whose requests wait in the shared frontier in Redis.
 
-A request is leased, and acknowledged when all that follows from it is safe: its callback exhausted, the requests it
-led to in the frontier, its items through the pipelines. scrapy-redis pops a request when it is handed out, and loses
-it with the worker.
+A request is leased, and acknowledged when all its results are safe: its callback has finished, the requests that it
+yielded are in the frontier, its items are through the pipelines. scrapy-redis pops a request when it hands it out,
+and loses it with the worker.
 """
 
 import logging
@@ -68,16 +68,15 @@ from harvester.stores.redis import RedisOutage, connect
 
 logger = logging.getLogger(__name__)
 
-"""Outcomes of pages that came."""
 _NEEDED = {
     "SPIDER_MIDDLEWARES": "harvester.middlewares.lease.LeaseMiddleware",
     "DOWNLOADER_MIDDLEWARES": "harvester.middlewares.throttle.ThrottleMiddleware",
 }
-"""Setting -> a component without which others of it are missing, too. One that is off (None) is off on purpose."""
+"""The component without which others in the same setting are missing, too. None there switches it off on purpose."""
 
 
 def lacks(settings: BaseSettings) -> str:
-    """A sentence when the scheduler is on and what it needs is not; else empty."""
+    """Returns a message if the scheduler is set without the components that it needs; else an empty string."""
     components = settings.get_component_priority_dict_with_base
     missing = [name for name, needed in _NEEDED.items() if needed not in components(name)]
     if not missing:
@@ -90,18 +89,18 @@ def lacks(settings: BaseSettings) -> str:
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
-    """scrapy-redis's place in Scrapy, with a leased queue and a filter of its own."""
+    """A scheduler with a leased queue and its own filter, in the place of scrapy-redis's."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
-        # Not super().__init__(): what it sets up speaks to Redis one blocking call at a time.
+        # Not super().__init__(), which connects with blocking calls to Redis.
         self._crawler = crawler
         self._config = config
         self.idle_seconds = config.idle_seconds or crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
-        """How long it waits for more work when it finds none. -1: for ever."""
+        """Seconds to wait for more work before closing. -1: for ever."""
         self.waits_for = "what others find"
-        """It is said once, when there is nothing to do. Empty: it is not said here."""
+        """Logged once, when there is no work. Empty: not logged."""
         self._leases: dict[str, InFlight] = {}
-        """By delivery: a worker that was silent may get a request again that it still works on."""
+        """Leases by delivery: a worker that was silent may receive a request again that it still works on."""
         self._deliveries = count()
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
         self._held: HeldParts | None = None
@@ -111,7 +110,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if fault := lacks(crawler.settings):
-            print(fault, file=sys.stderr)  # of an exception Scrapy would show only that its engine has no slot
+            print(fault, file=sys.stderr)  # Scrapy would only report that its engine has no slot
             sys.exit(UsageError.exit_code)
         return cls(crawler, load_config())
 
@@ -196,7 +195,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if idle and not refused:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
         if self._client.shared or idle or self._crawler.settings.getbool("SCHEDULER_PERSIST"):
-            self.spider.resumed = True  # type: ignore[attr-defined]  # so its counts are those of a part
+            self.spider.resumed = True  # so its counts are those of a part of the crawl
         try:
             await self._notices.close()
             await self._client.close()
@@ -215,7 +214,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 await document.close()
 
     def _on_silence(self, error: BaseException) -> None:
-        """The frontier cannot be spoken to any more. What was not told is leased until it times out, and done again."""
+        """Ends the run when the frontier cannot be reached. Unsent ends stay leased until the timeout, and are
+        repeated."""
         if isinstance(error, FrontierLost):
             logger.error("%s", error)
             self._crawler.stats.set_value(CAUSE, str(error))
@@ -229,12 +229,12 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             end(self._crawler, "program_error", exit_code=FAULT, said=fault_of(error))
 
     def _tell_loss(self) -> None:
-        """Also of a run that was being ended for another reason, as finished perhaps."""
+        """Reports the loss even if the run was ending for another reason."""
         self._crawler.stats.set_value("finish_reason", "frontier_lost")
         self._crawler.stats.set_value(EXIT_CODE, FrontierLost.exit_code)
 
     def enqueue_request(self, request: Request) -> bool:
-        """Never waits. False: it is refused."""
+        """Queues a request without waiting. False: it is refused."""
         lease = self._leases.get(request.meta.get(LEASE, ""))
         if lease is None or lease.moved:
             try:
@@ -245,7 +245,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 return False
         else:
             lease.moved = True
-            # Under another name of its site, given by an older registry, it would not be parked but come again at once.
+            # Under a name from an older registry it would not be parked, but be leased again at once.
             parked = request.meta.pop(PARKED, False) and lease.site == load_sites().of(request.url).name
             self._client.finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
         return True
@@ -272,10 +272,10 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         began: Callable[[Request, InFlight], None],
         ended: Callable[[str, Operation], Callable[[], None] | None],
     ) -> None:
-        """For one who follows leases: `began` gets each, `ended` the id of each and how it ends.
+        """Registers a listener of leases: `began` receives each lease, `ended` its id and the operation that ends it.
 
-        What `ended` returns is called when the end is safe, if it is `ok`. Until somebody watches nothing of it costs
-        anything: methods are put in the place of others.
+        The result of `ended` is called when the end is safe, if the outcome is ok. Without listeners there is no
+        cost: the listener replaces methods of the scheduler.
         """
         next_request, finish = self.next_request, self._client.finish
 
@@ -314,33 +314,34 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     @property
     def breakers(self) -> Breakers:
-        """What this worker knows of the sites that are left alone."""
+        """The breakers that are not closed, as this worker knows them."""
         return self._client.breakers
 
-    # Between the callback and the frontier ----------------------------------------------------------------
+    # For callbacks and middlewares ------------------------------------------------------------------------
 
     def lease_of(self, request: Request | None) -> InFlight | None:
-        """The lease under which the request is worked on."""
+        """Returns the lease of a request in progress."""
         return self._leases.get(request.meta.get(LEASE, "")) if request else None
 
     async def room(self) -> None:
-        """Returns when the frontier keeps up with what is yielded."""
+        """Returns when the frontier keeps up with the yielded requests."""
         await self._client.room()
 
     def prepare(self, request: Request, lease: InFlight | None = None, *, rooted: bool = False) -> None:
-        """To be called with a request that a callback yields, and the lease of its page; `rooted`: a start request.
+        """Encodes a request that a callback yields, with the lease of its page; `rooted`: a start request.
 
-        Raises UnserialisableRequestError, and ValueError when it is to belong to items to which its page does not.
+        Raises UnserialisableRequestError, and ValueError when the request names items that its page does not belong
+        to.
         """
         self._prepared[request] = self._push(request, lease.items if lease else (), rooted=rooted)
 
     def _prepare_follow_up(self, request: Request, lease: InFlight) -> None:
-        """The same for one that an errback yields."""
+        """Encodes a request that an errback yields."""
         with suppress(UnserialisableRequestError):  # refused, and counted, when it is queued
             self.prepare(request, lease)
 
     def _push(self, request: Request, items: tuple[ItemRef, ...] = (), *, rooted: bool = True) -> Push:
-        """A new request, of the items of what led to it."""
+        """Returns the push of a new request, which inherits the items of its page."""
         fresh(request)
         if rooted and self._saved:
             self._saved.name_start(request, self._number(request))
@@ -388,10 +389,10 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             return encoded
 
     def _successor(self, request: Request, lease: str) -> Requeue | Dead:
-        """The same work as another request: a retry says why in its meta, a redirect does not.
+        """Returns the operation that continues the lease as another request: a retry has a reason in its meta.
 
-        A redirect is filtered as the request was. Middlewares send a filtered request again with dont_filter, of which
-        a later redirect of it knows nothing.
+        A redirect is filtered if the first request was. Middlewares set dont_filter when they send a filtered request
+        again; a later redirect must not inherit it.
         """
         if isinstance(request.errback, WatchedErrback):
             request.errback = request.errback.errback
@@ -425,7 +426,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         )
 
     def _end_if_all_parked(self, all_parked: AllParked) -> None:
-        """Ends the run when all that is left is parked, and not for a short time."""
+        """Ends the run when only parked requests are left, for long enough."""
         most_s = self._config.parked_seconds
         if self.idle_seconds < 0 or most_s < 0:
             return
@@ -443,9 +444,10 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         return of_attempts(number, items) if items else number
 
     def _watch_engine(self) -> None:
-        """Learns when the engine has finished with a request: no signal says so.
+        """Finds out when the engine has finished a request, since no signal reports it.
 
-        What callbacks and pipelines download by themselves is no request of the frontier, whatever meta it was given.
+        Downloads that callbacks and pipelines make themselves are no requests of the frontier, whatever meta they
+        copied.
         """
         assert self._crawler.engine
         assert self._crawler.engine._slot
@@ -462,7 +464,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 raise
 
         def handle_and_tell(result: Request | Response | Failure, request: Request) -> Any:
-            """A request in place of an answer, of a redirect or of somebody's middleware, goes on as the one before."""
+            """Continues the lease with a request that replaces the response: a redirect, or one from a middleware."""
             lease = self.lease_of(request) if isinstance(result, Request) else None
             if lease is None:
                 return handle_output(result, request)
@@ -470,7 +472,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             result = result.copy() if result is request else result
             if result.meta.get("retry_times", 0) > request.meta.get("retry_times", 0):  # by get_retry_request
                 result.meta.setdefault(RETRY_REASON, ("retried", "a middleware of the project asks for it again", True))
-            for name in (LEASE, ITEMS, JOB):  # which one that somebody's middleware made lacks
+            for name in (LEASE, ITEMS, JOB):  # a middleware's own request lacks them
                 if name in request.meta:
                     result.meta[name] = request.meta[name]
             handled = handle_output(result, request)
@@ -499,7 +501,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self._client.finish(fate, lease.id, lease.afterwards)
 
     def _not_stored(self, request: Request, lease: InFlight, *, again: bool) -> Operation:
-        """What the frontier is told of a page with records that nobody confirmed: never that it is done."""
+        """Returns the operation for a page with unconfirmed records, which is never Done."""
         if is_ending(self._crawler):
             return Release(lease.id)
         error = lease.not_stored()
@@ -514,7 +516,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self._client.breakers.add_page(load_sites().of(request.url), fate.outcome, probe)
 
     def _call_engine(self) -> None:
-        """Has the engine look for work: it asks by itself only every five seconds."""
+        """Makes the engine look for work, which it otherwise does only every five seconds."""
         engine = self._crawler.engine
         if engine is not None and engine._slot is not None and engine._slot.closing is None:
             engine._slot.nextcall.schedule()

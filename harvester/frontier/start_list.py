@@ -1,8 +1,9 @@
-"""The start list of a spider: entries that people push into Redis, each taken by one worker and lost by none.
+"""The start list of a spider: entries that people push into Redis; one worker takes each, and none is lost.
 
-A worker takes some, makes them durable elsewhere, and only then confirms them. What a silent worker had taken is the
-next one's, which is told where it was filed, if it was. Entries that cannot be used become dead letters. In Redis it
-may also be a set, or a sorted set, whose entries with the highest score come first.
+A worker takes some entries, makes them durable elsewhere, and only then confirms them. Entries that a silent worker
+had taken go to the next worker, with the place where they were filed, if they were. Entries that cannot be used
+become dead letters. The start list may also be a set, or a sorted set whose entries with the highest score come
+first.
 """
 
 import os
@@ -22,7 +23,7 @@ from harvester.frontier.keys import prefix_of, start_list_of
 
 Bytes = bytes | str
 Kind = Literal["list", "set", "zset"]
-"""What it is in Redis, as the command TYPE says it."""
+"""Its type in Redis, as the command TYPE returns it."""
 
 _FILLED_BY = {"list": "`harvester feed`, lpush or rpush", "set": "sadd", "zset": "zadd"}
 _COUNTED_BY = {"list": "llen", "set": "scard", "zset": "zcard"}
@@ -30,11 +31,11 @@ _decode = msgspec.msgpack.Decoder(tuple[bytes, str]).decode
 
 
 class Taken(NamedTuple):
-    """What a worker has to make durable."""
+    """Entries that a worker has to make durable."""
 
     entries: list[bytes]
     elsewhere: int
-    """Entries that other workers have taken and not confirmed."""
+    """Number of entries that other workers have taken and not confirmed."""
 
 
 class DeadEntry(NamedTuple):
@@ -47,7 +48,7 @@ class DeadEntry(NamedTuple):
 
 
 class StartList:
-    """The start list of one spider, as one worker or one person sees it."""
+    """The start list of one spider, for one worker or one person."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class StartList:
         name: str = "",
         kind: Kind = "list",
     ) -> None:
-        self._redis: Any = redis  # its annotations mix answers of bytes, of str, awaited and not
+        self._redis: Any = redis  # redis-py's annotations mix bytes and str, awaited and not
         self.name = name or start_list_of(spider)
         self._kind = kind
         self._prefix = prefix_of(spider, database)
@@ -69,10 +70,10 @@ class StartList:
     # Workers ----------------------------------------------------------------------------------------------
 
     async def take(self, most: int) -> Taken:
-        """Entries from the front of the list. Those taken before come again until they are confirmed.
+        """Takes entries from the front of the list. Entries taken before are returned again until they are confirmed.
 
-        Or all that a silent worker had taken, though it be more.
-        Raises UsageError when what is there under its name is of another kind.
+        Returns all entries that a silent worker had taken instead, even if they are more than `most`. Raises
+        UsageError when the key in Redis has another type.
         """
         try:
             return Taken(*await self._run("start_take", self._worker, most, self._lease_ms, self.name, self._kind))
@@ -85,44 +86,46 @@ class StartList:
             ) from None
 
     async def filed_in(self, part: str) -> str | None:
-        """Where this part of what was taken was filed before, also by one that is silent now: as `file_in` was told."""
+        """Returns the place where this part of the taken entries was filed, by this worker or by a silent one before
+        it."""
         place: bytes | None = await self._redis.hget(f"{self._prefix}start:filed:{self._worker}", part)
         return place.decode() if place else None
 
     async def file_in(self, part: str, place: str) -> bool:
-        """Notes where this part is filed, before it is. False: another has taken it, since this worker was silent."""
+        """Saves where this part will be filed, before it is. False: another worker took it, since this one was
+        silent."""
         return bool(await self._run("start_file", self._worker, part, place))
 
     async def confirm(self, dead: Iterable[tuple[bytes, str]] = ()) -> None:
-        """All that was taken is durable, but for those that are `dead` (entry, reason)."""
+        """Confirms that all taken entries are durable, except the `dead` ones (entry, reason)."""
         await self._run("start_confirm", self._worker, *map(msgspec.msgpack.encode, dead))
 
     async def leave(self) -> None:
-        """Leaves to others what was not confirmed: it is in the list again, or what was filed is the next one's."""
+        """Returns unconfirmed entries to the list; entries that were filed go to the next worker."""
         await self._run("start_leave", self._worker, self.name, self._kind)
 
     # People -----------------------------------------------------------------------------------------------
 
     async def push(self, entries: Sequence[Bytes]) -> int:
-        """Appends entries; how many there are then."""
+        """Appends entries; returns the length of the list."""
         return int(await self._redis.rpush(self.name, *entries))
 
     async def length(self) -> int:
-        """How many entries no worker has taken."""
+        """Returns the number of entries that no worker has taken."""
         kind = (await self._redis.type(self.name)).decode()
         return int(await getattr(self._redis, _COUNTED_BY[kind])(self.name)) if kind in _COUNTED_BY else 0
 
     async def taken(self) -> dict[str, int]:
-        """Worker -> how many entries it has taken and not confirmed."""
+        """Returns for each worker the number of entries that it has taken and not confirmed."""
         workers = [name.decode() for name in await self._redis.zrange(f"{self._prefix}start:workers", 0, -1)]
         return {name: int(await self._redis.llen(f"{self._prefix}start:taken:{name}")) for name in workers}
 
     async def count_dead(self) -> int:
-        """How many entries could not be used."""
+        """Returns the number of entries that could not be used."""
         return int(await self._redis.zcard(f"{self._prefix}start:dead"))
 
     async def dead(self, most: int = 100) -> list[DeadEntry]:
-        """Entries that could not be used, the latest first."""
+        """Returns entries that could not be used, the latest first."""
         rows = await self._redis.zrange(f"{self._prefix}start:dead", 0, most - 1, desc=True, withscores=True)
         letters = []
         for packed, at_ms in rows:

@@ -1,10 +1,10 @@
-"""The frontier: requests that are to be fetched, shared by all workers of a spider, in Redis.
+"""The frontier in Redis: the requests that all workers of a spider share.
 
-A request is ready, parked (while its site is left alone), waiting (until a time), leased (to a worker) or dead, until
-it is done or skipped. Lua scripts move it, so it is in exactly one of these whatever process dies when:
+A request is ready, parked (while its site's breaker is open), waiting (until a time), leased (to a worker) or dead,
+until it is done or skipped. Lua scripts move it, so it has exactly one of these states whichever process dies:
 `queued = done + skipped + dead + waiting + leased + parked + ready`, always. A request may belong to job items: the
-frontier counts those of each that are here, and tells a worker when an item has none any more. What workers do is here;
-what people ask and do is in `desk`.
+frontier counts the requests of each item, and reports an item that has none left to a worker. This module is for
+workers; `admin` is for people.
 """
 
 import asyncio
@@ -52,14 +52,14 @@ __all__ = ["Exchange", "Frontier"]
 logger = logging.getLogger(__name__)
 
 CHUNK = 1000
-"""Leases that one script takes back, so that Redis is not kept from others for long."""
+"""Maximum number of leases that one script takes back, so that Redis does not block others for long."""
 LOW_BITS = 0xFFFFFFFF
 MOST_REASON = 500
-"""Characters of a reason."""
+"""Maximum number of characters of a reason."""
 FEED_S = 60.0
-"""How long a feed may be under way: its deadline is so much after its items were claimed."""
+"""Seconds that a feed may take: from the claim of its items to its deadline."""
 MOST_ENDED = 500
-"""Ended items of which one answer tells."""
+"""Maximum number of ended items in one reply."""
 
 
 class Frontier(FrontierAdmin):
@@ -78,20 +78,20 @@ class Frontier(FrontierAdmin):
         self._lease_timeout_ms = int(lease_timeout_s * 1000)
         self._max_deliveries = max_deliveries
         self._heard: dict[str, int] = {}
-        """The number of the last answer that each worker got. Leases given later are unknown to it."""
+        """Number of the last reply that each worker received. The worker does not know leases given later."""
         self._shut: defaultdict[str, int] = defaultdict(int)
-        """The version of the breakers that each worker knows."""
+        """Version of the breakers that each worker knows."""
         self._held: defaultdict[str, set[str]] = defaultdict(set)
-        """Ids that each worker was told to hold, and has not ended."""
+        """Ids that each worker received as leases, and has not ended."""
         self._void: defaultdict[str, set[str]] = defaultdict(set)
-        """Of these such as Redis may have forgotten what followed from: they are not done, but done again."""
+        """Held ids whose yielded requests Redis may have forgotten: they are released and done again."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pushed: defaultdict[str, int] = defaultdict(int)
-        """The number of the last answer to new requests of each worker."""
+        """Number of each worker's last reply to new requests."""
         self._rooted: defaultdict[str, int] = defaultdict(int)
-        """The same of requests that follow from no leased one."""
+        """Number of each worker's last reply to new requests without a parent lease."""
         self.epoch = ""
-        """Known since the first exchange. A frontier that Redis forgot has another one afterwards, or none."""
+        """Known after the first exchange. A frontier that Redis forgot gets another epoch, or none."""
 
     async def exchange(
         self,
@@ -102,17 +102,18 @@ class Frontier(FrontierAdmin):
         reports: Reports | None = None,
         most_ended: int = MOST_ENDED,
     ) -> Exchange:
-        """Takes in the reports, applies the operations in their order, then leases up to `wanted` requests.
+        """Applies reports and operations in their order, then leases up to `wanted` requests.
 
-        What was reported is judged at once; another round trip follows when a breaker is to be opened or closed.
+        Reports are judged at once; another round trip follows when a breaker has to open or close.
 
-        It is also the worker's heartbeat. A worker that will not write down how items ended gives 0 for `most_ended`.
+        The exchange is also the worker's heartbeat. A worker that does not save the results of items passes 0 for
+        `most_ended`.
 
-        All of it happens, or nothing. When no answer came, send the same again: what was applied is not applied
-        twice, and leases in an answer that was lost are given back first. A worker's first exchange through this
-        object takes leases that are left under its name for those of a process that died.
+        An exchange is applied as a whole or not at all. Without a reply, send the same again: applied operations are
+        not applied twice, and leases in a lost reply are released first. A worker's first exchange through this
+        object treats leases under its name as those of a process that died.
 
-        Raises FrontierLost, with nothing applied, when Redis has forgotten what no lease brings again.
+        Raises FrontierLost, with nothing applied, when Redis has forgotten requests that no lease brings back.
         """
         seen = msgspec.msgpack.encode(reports) if reports else b""
         is_back = False
@@ -123,7 +124,7 @@ class Frontier(FrontierAdmin):
                     operations = [_released(each, void) for each in operations]
                 told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations), seen)
                 heard = self._heard.get(worker, 0)
-                self._heard[worker] = heard or 1  # once sent, it is no longer a stranger whose leases died with it
+                self._heard[worker] = heard or 1  # once sent, its leases are no longer those of a dead process
                 known = (self._shut[worker], self.epoch, _new_epoch(), most_ended)
                 head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told, *known)
                 answer = msgspec.msgpack.decode(head)
@@ -177,18 +178,19 @@ class Frontier(FrontierAdmin):
         )
 
     async def take_probe(self, breaker: str) -> int:
-        """Makes a request a probe of a tier's breaker: the number of the trial; 0: no further one is wanted now."""
+        """Claims a probe of a tier's breaker for a request; returns the number of the trial, or 0 if no probe is
+        wanted now."""
         return int(await self._run("breaker_probe", breaker))
 
     async def workers(self) -> list[str]:
-        """Names of those that are known."""
+        """Returns the names of the known workers."""
         return [name.decode() for name in await self._redis.zrange(self.prefix + "workers", 0, -1)]
 
     async def reap(self, worker: str, ended: Iterable[str] = ()) -> int:
-        """Takes the leases of silent workers back, and of those that have ended; returns how many.
+        """Takes back the leases of silent workers and of ended ones; returns their number.
 
-        Of silent ones only when Redis was heard by any worker for a whole lease timeout without a gap: after an outage
-        every worker looks silent. Raises FrontierLost when keys of the frontier are missing.
+        Takes them from silent workers only when any worker reached Redis for a whole lease timeout without a gap:
+        after an outage every worker looks silent. Raises FrontierLost when keys of the frontier are missing.
         """
         total, more, damaged = 0, 1, 0
         packed = msgspec.msgpack.encode(list(ended))
@@ -201,24 +203,24 @@ class Frontier(FrontierAdmin):
         return total
 
     async def note_blocked(self, worker: str, request: str, what: str) -> None:
-        """Says what blocks a worker now, and for which of its requests it runs. To be repeated while it does."""
+        """Saves which callback blocks a worker, and for which request. To be repeated while it blocks."""
         await self._run("blocked", worker, request, what)
 
     async def reconcile(self, worker: str, held: Collection[str]) -> int:
-        """Gives back the leases that the worker does not know of, unspent; returns how many."""
+        """Releases the leases that the worker does not know, unspent; returns their number."""
         async with self._turns[worker]:
             self._held[worker].intersection_update(held)
             return await self._in_chunks("give_back", worker, CHUNK, msgspec.msgpack.encode(list(held)))
 
     async def leave(self, worker: str) -> None:
-        """Gives back all leases of the worker, unspent, and forgets it."""
+        """Releases all leases of the worker, unspent, and forgets the worker."""
         async with self._turns[worker]:
             await self._in_chunks("give_back", worker, CHUNK, "")
             for known in (self._held, self._void, self._shut):
                 known.pop(worker, None)
 
     async def unknown_items(self, items: Sequence[ItemRef]) -> list[ItemRef]:
-        """Of these attempts those of which the frontier has no request, and will not tell how they ended."""
+        """Returns the attempts that have no request in the frontier, and whose end it will not report."""
         unknown: list[ItemRef] = []
         for first in range(0, len(items), CHUNK):
             chunk = items[first : first + CHUNK]
@@ -227,7 +229,7 @@ class Frontier(FrontierAdmin):
         return unknown
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
-        """Job -> how many of its items have requests in the frontier."""
+        """Returns for each job the number of its items that have requests in the frontier."""
         async with self._redis.pipeline(transaction=False) as pipeline:
             for job in jobs:
                 pipeline.hget(f"{self.prefix}job:{job}", "items")
@@ -235,13 +237,13 @@ class Frontier(FrontierAdmin):
         return {job: max(0, int(number or 0)) for job, number in zip(jobs, numbers, strict=True)}
 
     async def others(self, worker: str) -> int:
-        """How many other workers were heard of within the lease timeout."""
+        """Returns how many other workers sent a heartbeat within the lease timeout."""
         return int(await self._run("others", worker, self._lease_timeout_ms))
 
     async def put_back(self, requests: Sequence[Held] = ()) -> int:
-        """After Redis forgot: mends what is left, and queues those of the requests that are not there; how many.
+        """Repairs the frontier after Redis lost data, and queues the missing requests; returns their number.
 
-        Any number of workers may do it, each with what it has, and again when no answer came.
+        All workers may do it, each with its own requests, and again without a reply.
         """
         total = 0
         for first in range(0, max(1, len(requests)), CHUNK):
@@ -279,9 +281,9 @@ class Frontier(FrontierAdmin):
     async def _judge(
         self, breakers: list[Breaker], now_ms: float
     ) -> tuple[list[BreakerChange], dict[str, BreakerState], list[int]]:
-        """Has applied what their counts lead to; judges anew what another worker has changed meanwhile.
+        """Applies the decisions on breakers; judges again when another worker has changed one meanwhile.
 
-        The changes, these breakers as they are now, and the counts of requests if anything was decided.
+        Returns the changes, the current states, and the counts of requests if a decision was made.
         """
         changes: list[BreakerChange] = []
         states: dict[str, BreakerState] = {}
@@ -293,10 +295,11 @@ class Frontier(FrontierAdmin):
         return changes, states, counts
 
     def _go_back(self, worker: str, number: int) -> None:
-        """Redis knows only of its answers to the worker up to this one. What was done since is leased or ready there.
+        """Goes back to an earlier reply after Redis lost later ones. Requests done since then are leased or ready
+        there.
 
-        So it is done again, with what the worker has in its hands, and nothing is missing but requests that follow from
-        no lease. Raises FrontierLost for them.
+        So they are done again, with those that the worker holds; only requests without a parent lease are missing.
+        Raises FrontierLost for these.
         """
         self._heard[worker] = max(1, number)
         if self._pushed[worker] > number:
@@ -318,7 +321,7 @@ def _new_epoch() -> str:
 
 
 def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
-    """The operations as exchange.lua reads them, and all their payloads."""
+    """Returns the operations as exchange.lua reads them, and all their payloads."""
     rows: list[tuple[Any, ...]] = []
     payloads: list[bytes] = []
     first, last = 1, 0
@@ -359,12 +362,12 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
 
 
 def _released(operation: Operation, leases: Collection[str]) -> Operation:
-    """Instead of the end of one of these leases."""
+    """Returns a release if the operation ends one of these leases, else the operation."""
     return Release(operation.id) if isinstance(operation, Ending) and operation.id in leases else operation
 
 
 def _delay_ms(not_before: float) -> int:
-    """From now, so that only Redis's clock counts: those of workers may differ."""
+    """Returns the delay from now, since clocks of workers may differ and only Redis's counts."""
     return max(0, int((not_before - time.time()) * 1000)) if not_before else 0
 
 
@@ -373,7 +376,7 @@ def _shut(state: str, trial: int, due_ms: float, now_ms: float) -> BreakerState:
 
 
 def _ended(row: list[Any]) -> ItemEnded:
-    """From items.lua. An empty table of Lua comes as a list."""
+    """Decodes an ended item from items.lua, where an empty table comes as a list."""
     name, attempt, job, requests, records, rejected, outcomes, reasons, at_ms, new = row
     return ItemEnded(name, attempt, job, requests, records, rejected, dict(outcomes), dict(reasons), at_ms / 1000, new)
 

@@ -1,7 +1,7 @@
-"""Values of a request's meta and cb_kwargs as MessagePack: what Scrapy's users hand on, and no pickle.
+"""Values of a request's meta and cb_kwargs as MessagePack: the types that users of Scrapy pass on, without pickle.
 
-An object of a class (a dataclass, an Item, an enumeration) is written as the name of its class and its fields. When it
-is read, no constructor of the class is called, and no module is imported but those of the project.
+An object of a class (a dataclass, an Item, an enumeration) is written as the name of its class and its fields.
+Reading it calls no constructor, and imports no module except those of the project.
 """
 
 import dataclasses
@@ -28,26 +28,27 @@ from scrapy import Item
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 _TUPLE, _DATETIME, _TYPED = 1, 2, 3
-"""MessagePack extension types: a tuple; a datetime that is not of UTC; a pair of a type's name and a value."""
+"""MessagePack extension types: a tuple; a datetime that is not in UTC; a pair of a type's name and a value."""
 _KEYS = frozenset({str, int, bytes})
-"""Types of the keys of a MessagePack map."""
+"""Types that a key of a MessagePack map may have."""
 _FACTORIES: dict[str | None, type | None] = {
     None: None,
     **{kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)},
 }
-"""Of a defaultdict, by name."""
+"""Factories of a defaultdict, by name."""
 _encoder = msgspec.msgpack.Encoder()
 
 
 class UnknownValueError(Exception):
-    """A value that cannot be written, with the place where it stands."""
+    """A value that cannot be written, with its place."""
 
 
 # Writing --------------------------------------------------------------------------------------------------
 
 
 def to_plain(value: Any, where: str) -> Any:
-    """Returns what MessagePack can encode. Raises UnknownValueError, and RecursionError when it contains itself."""
+    """Returns a value that MessagePack can encode. Raises UnknownValueError, and RecursionError if it contains
+    itself."""
     kind = type(value)
     if kind in _SCALARS:
         is_large = kind is int and not _MIN_INTEGER <= value <= _MAX_INTEGER
@@ -73,7 +74,7 @@ def _plain_dict(value: Mapping[Any, Any], where: str) -> Any:
 
 
 def _plain_object(value: Any, where: str) -> Any:
-    """The same for an object of a class, and for a subclass of a simple type."""
+    """Writes an object of a class, or of a subclass of a simple type."""
     kind = type(value)
     if family := next((each for each, known in _FAMILIES.items() if known.holds(kind)), ""):
         module, name = kind.__module__, kind.__qualname__
@@ -87,7 +88,7 @@ def _plain_object(value: Any, where: str) -> Any:
         plain: Any = next(each for each in (str, int, float, bytes) if isinstance(value, each))
         return to_plain(plain(value), where)
     if isinstance(value, dict) and kind.__getitem__ is dict.__getitem__ and not hasattr(kind, "__missing__"):
-        return _plain_dict(value, where)  # others look keys up otherwise, as headers do
+        return _plain_dict(value, where)  # other classes look keys up differently, as headers do
     raise UnknownValueError(
         f"{where} is {_article(kind.__name__)}, which cannot be written to Redis."
         " Put texts, numbers, lists and dicts there, and build the object in the callback"
@@ -130,7 +131,7 @@ _WRITE: dict[type, Callable[[Any], tuple[str, Any]]] = {
     defaultdict: _write_defaultdict,
     type(Path()): lambda value: ("Path", str(value)),
 }
-"""Type -> its name, and what is written for a value."""
+"""Functions that return name and written form of a value, by its type."""
 
 
 # Reading --------------------------------------------------------------------------------------------------
@@ -139,7 +140,8 @@ _WRITE: dict[type, Callable[[Any], tuple[str, Any]]] = {
 def decoder(kind: Any, packages: Iterable[str]) -> msgspec.msgpack.Decoder[Any]:
     """Returns a decoder of `kind` that knows these values.
 
-    `packages`: names of the project's packages. Modules of others are found when they are imported already.
+    `packages`: names of the project's packages. Modules of other packages are found only if they are already
+    imported.
     """
     return _decoder(kind, frozenset(packages))
 
@@ -170,7 +172,7 @@ def _object(packages: frozenset[str], family: str, module: str, name: str, state
 
 
 def _found(module: str, name: str, *, is_importable: bool = False) -> Any:
-    """The object of that name; None: there is none."""
+    """Returns the object with that name, or None."""
     found: Any = sys.modules.get(module)
     if found is None and is_importable:
         found = importlib.import_module(module)
@@ -203,19 +205,19 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "defaultdict": lambda written: defaultdict(_FACTORIES[written[0]], written[1]),
     "Path": Path,
 }
-"""Name of a type -> makes the value of what was written."""
+"""Functions that make a value from its written form, by name of its type."""
 
 
 # Families of classes --------------------------------------------------------------------------------------
 
 
 class _Family(NamedTuple):
-    """How objects of one kind of class are written and read."""
+    """A kind of class, with the functions that write and read its objects."""
 
     holds: Callable[[type], bool]
     write: Callable[[Any], Any]
     read: Callable[[Any, Any], Any]
-    """Makes an object of a class and of what was written."""
+    """Makes an object from its class and its written form."""
 
 
 def _read_item(kind: type[Item], state: dict[str, Any]) -> Item:
@@ -233,7 +235,7 @@ def _read_model(kind: type[BaseModel], state: dict[Any, Any]) -> BaseModel:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Returns all attributes of an object, those in slots too."""
+    """Returns all attributes of an object, also those in slots."""
     described = attrs.fields(type(value)) if attrs.has(type(value)) else dataclasses.fields(value)
     named = {each.name: getattr(value, each.name) for each in described if hasattr(value, each.name)}
     return named | getattr(value, "__dict__", {})
@@ -258,7 +260,7 @@ _FAMILIES = {
         lambda kind, state: tuple.__new__(kind, state),
     ),
 }
-"""By name. The first that holds a class is its own."""
+"""Families by name. A class belongs to the first that holds it."""
 
 
 def _article(noun: str) -> str:

@@ -1,4 +1,4 @@
-"""How a request of the frontier that cannot be sent now goes back and waits there."""
+"""Returns a request that cannot be sent now to the frontier, to wait there."""
 
 from scrapy import Request
 
@@ -7,9 +7,10 @@ from harvester.outcomes import Outcome
 
 
 def wait_in_frontier(request: Request, until: float, outcome: Outcome, reason: str) -> Request:
-    """The request again, to wait in the frontier until then (seconds of the epoch). No attempt of it is spent.
+    """Returns a copy of the request that waits in the frontier until then (epoch seconds), without spending an
+    attempt.
 
-    Outcome and reason say to people why it waits.
+    Outcome and reason explain to people why it waits.
     """
     again = request.replace(dont_filter=True)
     again.meta[NOT_BEFORE] = until

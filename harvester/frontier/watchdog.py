@@ -1,7 +1,8 @@
-"""Tells the frontier which callback blocks this worker: the worker cannot, since nothing else runs meanwhile.
+"""Reports to the frontier which callback blocks this worker: the worker itself cannot, since its event loop stands
+still.
 
-Its requests go to others when it was silent for as long as its lease. Without this word all would look as if the worker
-had died with them. The stack of the blocked thread says for which request it works.
+Requests of a worker that is silent for the time of a lease go to others. Without this report all of them would count
+as if the worker had died with them. The stack of the blocked thread shows which request it works on.
 """
 
 import asyncio
@@ -28,15 +29,15 @@ from harvester.stores.redis import connect
 logger = logging.getLogger(__name__)
 
 LOOKS = 12
-"""How often a lease the event loop is looked at."""
+"""Number of checks of the event loop within the time of a lease."""
 STALLED = 3
-"""Looks in a row at which it has not turned. One is not enough: a process that was stopped wakes up with it."""
+"""Number of checks in a row without a turn of the loop. One is not enough: a stopped process wakes up with a check."""
 LONGEST_S = 5.0
-"""For a word to Redis."""
+"""Maximum number of seconds for a report to Redis."""
 
 
 class Watchdog:
-    """A thread that looks whether the event loop turns."""
+    """A thread that checks whether the event loop runs."""
 
     def __init__(
         self, config: Config, spider: str, worker: str, lease_of: Callable[[Request | None], InFlight | None]
@@ -50,17 +51,17 @@ class Watchdog:
         self._beats = 0
         self._beat_at = monotonic()
         self._blocker = ""
-        """What was seen to block since the last beat."""
+        """The last callback that was seen to block since the last beat."""
 
     def start(self) -> None:
-        """To be called on the event loop's thread."""
+        """Starts the thread; to be called on the event loop's thread."""
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         self._beat()
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def end(self) -> None:
-        """Waits for nothing."""
+        """Stops the thread, without waiting for it."""
         self._ended.set()
         self._timer.cancel()
 
@@ -103,7 +104,7 @@ class Watchdog:
             if blocked and self._beats == beats:
                 request, what = blocked
                 self._blocker = f"{what[0].upper()}{what[1:]}"
-                with suppress(RedisError, HarvesterError, OSError):  # it is told again
+                with suppress(RedisError, HarvesterError, OSError):  # the report is repeated
                     asyncio.run(self._tell(request, what))
 
     async def _tell(self, request: str, what: str) -> None:
@@ -116,7 +117,7 @@ class Watchdog:
             await redis.aclose()
 
     def _blocked(self) -> tuple[str, str] | None:
-        """The lease that is worked on at this moment, and what runs for it, in words."""
+        """Returns the id of the lease in progress, and a description of the code that runs for it."""
         frames = list(_outwards(sys._current_frames().get(self._thread)))
         for frame in frames:
             for request in _requests(frame):
@@ -132,7 +133,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _requests(frame: FrameType) -> Iterator[Request]:
-    """Those that the function was called with, or with their answers or failures."""
+    """Yields the requests among the function's arguments, directly or behind a response or failure."""
     local = frame.f_locals
     for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]:
         value = local.get(name)

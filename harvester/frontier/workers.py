@@ -1,4 +1,4 @@
-"""Names of workers, which say of which process on which machine each is."""
+"""Names of workers, which contain machine and process."""
 
 import hashlib
 import os
@@ -11,12 +11,12 @@ import psutil
 
 
 def own_name() -> str:
-    """Another one at each call."""
+    """Returns a new name at each call."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}:{_machine()}"
 
 
 def is_gone(name: str) -> bool:
-    """Whether the worker was a process of this machine that has ended. Of other machines nothing is known: False."""
+    """Returns True if the worker was a process of this machine that has ended. False for workers of other machines."""
     _, _, rest = name.partition(":")
     pid, _, rest = rest.partition(":")
     _, _, machine = rest.partition(":")
@@ -36,6 +36,6 @@ def _machine() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return ""
     return hashlib.sha256(f"{boot}{namespace}".encode()).hexdigest()[:8]
