@@ -1,6 +1,6 @@
-"""Downloader middleware: no request goes where no server can be, nor into a private network.
+"""Downloader middleware: refuses URLs that lead to no server, or into a private network.
 
-`data:` addresses, which hold their own answer, pass: nobody is asked.
+`data:` URLs, which contain their own response, pass.
 """
 
 import logging
@@ -22,9 +22,9 @@ DATA_SCHEME = "data:"
 
 
 class AddressMiddleware:
-    """Judges by the address alone. Where its host's name leads, the download handlers see when they connect.
+    """Judges by the URL alone. The download handlers check the host's IP address when they connect.
 
-    The first address of somebody else is where a run without HARVESTER_CONTACT says so.
+    Without HARVESTER_CONTACT, the first request to a foreign site logs a warning.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:

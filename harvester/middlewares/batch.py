@@ -1,4 +1,4 @@
-"""Spider middleware: the records of a page travel through the pipelines together."""
+"""Spider middleware: sends the records of a page through the pipelines together."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -11,17 +11,17 @@ from harvester.items import Batch, Found, ItemResult, Looked, Record, Reject, St
 from harvester.meta import ITEMS, JOB
 
 MAX_RECORDS = 1000
-"""Of a page that yields lists: so many records are a batch, and further ones another, between which others go on."""
+"""Maximum number of records in a batch, for pages that yield lists; other work may run between two batches."""
 
 Noted = Found | Stage | ItemResult | Looked
-"""What a callback says of job items."""
+"""Output of a callback about job items."""
 
 
 class BatchMiddleware:
-    """Collects what a callback yields into a Batch; requests and other items pass.
+    """Collects the records that a callback yields into a Batch; requests and other items pass.
 
-    A callback may yield a list of them: each layer of Scrapy between it and here costs time for every output.
-    Raises InvalidRecordError when something is said of a job item for which the page was not fetched.
+    A callback may yield a list of records, since every output costs time in each layer of Scrapy. Raises
+    InvalidRecordError for output about a job item that the page was not fetched for.
     """
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -30,13 +30,13 @@ class BatchMiddleware:
 
 
 async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> AsyncIterator[Any]:
-    """The same for the outputs of an errback, which no spider middleware sees."""
+    """Batches the outputs of an errback, too, which no spider middleware sees."""
     records: list[Record] = []
     rejects: list[Reject] = []
     noted: list[Noted] = []
     async for output in outputs:
         if isinstance(output, list) and all(issubclass(kind, Record) for kind in set(map(type, output))):
-            records += output  # a look at each would cost more than all else here
+            records += output  # a check of each record would cost more than all else here
             if len(records) >= MAX_RECORDS:
                 yield Batch(records)
                 records = []

@@ -1,7 +1,7 @@
-"""Downloader middlewares: a site whose answers are bad is left alone, and its requests wait in the frontier.
+"""Downloader middlewares: while the breaker of a site is open, its requests wait in the frontier.
 
-The first stands near the engine: what need not go further goes back at once. The second stands nearest the network,
-since a request may have waited long for its slot at the host. Both do nothing to requests that are not of the frontier.
+The first stands near the engine: requests that have to wait go back at once. The second stands nearest the network,
+since a request may have waited long for its slot at the host. Both ignore requests that are not from the frontier.
 """
 
 import time
@@ -27,15 +27,15 @@ from harvester.shutdown import RunEnding
 from harvester.sites import load_sites, policy_of
 
 _UNREACHED = ("dns", "no-connection")
-"""Rules of failures by which no host was met."""
+"""Rules for failures to reach a host."""
 
 
 class Parked(RunEnding):
-    """A request whose site is left alone. It goes back into the frontier unspent."""
+    """A request whose site's breaker is open. It goes back into the frontier unspent."""
 
 
 class BreakerMiddleware:
-    """Tells what becomes of requests, and gives back those whose site is left alone."""
+    """Reports outcomes to the breakers, and returns requests of sites whose breaker is open to the frontier."""
 
     def __init__(self, crawler: Crawler) -> None:
         _check_frontier(crawler)
@@ -51,7 +51,7 @@ class BreakerMiddleware:
         return self.back(request) if self.holds_back(request) else None
 
     def holds_back(self, request: Request) -> bool:
-        """Whether the request is one that has to wait."""
+        """Returns True if the request has to wait."""
         if LEASE not in request.meta:
             return False
         return self.breakers.holds_back(load_sites().of(request.url).name, request.meta.get(PROBE, 0))
@@ -64,7 +64,7 @@ class BreakerMiddleware:
         return scheduler.breakers
 
     def back(self, request: Request) -> Request:
-        """The request as the scheduler gives it back, unspent."""
+        """Returns the request marked for the scheduler, which returns it to the frontier unspent."""
         self._crawler.stats.inc_value("harvester/breaker/given_back")
         again = request.replace(dont_filter=True)
         again.meta[PARKED] = True
@@ -73,7 +73,7 @@ class BreakerMiddleware:
     def _on_outcome(self, request: Request, verdict: Verdict, response: Response | None) -> None:
         if LEASE in request.meta and verdict.outcome is not Outcome.LOCAL:
             if verdict.rule in _UNREACHED and PROBE not in request.meta and not waits_out_faults(self._crawler):
-                return  # its errbacks want to hear of each, and there is nobody whom it could be too much for
+                return  # errbacks of Scrapy's spiders expect each failure, and no host is there to be spared
             site = load_sites().of(request.url)
             policy = policy_of(site, verdict.outcome)
             probes, tier = (request.meta.get(PROBE, 0), request.meta.pop(TIER_PROBE, 0)), request.meta.get(TIER, "")
@@ -92,10 +92,10 @@ class BreakerMiddleware:
 
 
 class BreakerGate:
-    """The last look before a request leaves.
+    """The last check before a request leaves.
 
-    It is the first to hear of what is not sent since its site is left alone, the run ends, or this machine has a fault.
-    That goes back into the frontier, and no middleware of a project is asked about it.
+    It is the first to see a request that is not sent because a breaker is open, the run ends, or this machine has a
+    fault. Such a request goes back into the frontier, before a project's middleware sees the exception.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -118,7 +118,7 @@ class BreakerGate:
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if LEASE not in request.meta:
             return None
-        if isinstance(exception, LocalFault):  # raised by nobody but the download handler, before anything is sent
+        if isinstance(exception, LocalFault):  # raised only by the download handler, before sending
             return wait_in_frontier(request, max(time.time(), self._here.until), Outcome.LOCAL, str(exception))
         if isinstance(exception, Parked):
             return self._breaker.back(request)
@@ -136,10 +136,10 @@ class BreakerGate:
 
 
 def _was_tried(request: Request) -> bool:
-    """In this attempt of its item, or in one before."""
+    """Returns True if this attempt at its item, or an earlier one, has already sent the request."""
     return bool(request.meta.get(ATTEMPTS)) or any(attempt > 1 for _, attempt in request.meta.get(ITEMS, ()))
 
 
 def _check_frontier(crawler: Crawler) -> None:
     if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
-        raise NotConfigured  # the requests are not in the frontier; with a sentence Scrapy would log a warning
+        raise NotConfigured  # the requests are not in the frontier; with a message Scrapy would log a warning

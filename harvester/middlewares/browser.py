@@ -1,4 +1,4 @@
-"""Downloader middleware: render? A browser shows the pages of sites that want one."""
+"""Downloader middleware: sends the pages of sites that need a browser to one."""
 
 import logging
 import time
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 class BrowserMiddleware:
-    """Says which handler downloads a request. A page whose browser ended goes back, its try unspent.
+    """Chooses the handler that downloads a request. A page whose browser crashed is repeated, its attempt unspent.
 
-    It stands before the outcome, on the way back, and behind all that hold something for a request that is under way.
+    On the way back it stands before OutcomeMiddleware, and behind all that hold resources for a request in progress.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -41,7 +41,7 @@ class BrowserMiddleware:
         return cls(crawler, load_config())
 
     def process_request(self, request: Request) -> None:
-        forget_answer(request)  # of which it is a retry, or from which a callback made it
+        forget_answer(request)  # copied from an earlier attempt or response
         if not is_rendered(request):
             if request.meta.get(HANDLER) == BROWSER:
                 del request.meta[HANDLER]
@@ -70,18 +70,18 @@ class BrowserMiddleware:
         try:
             find_chromium(self._config)
         except UsageError as error:
-            logger.error("%s", error)  # noqa: TRY400  it says all
+            logger.error("%s", error)  # the message is complete
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
             raise RunEnding(str(error)) from None
         self._is_there = True
 
 
 def is_rendered(request: Request) -> bool:
-    """Whether a browser shows it: by its own wish, or by its site's for all pages."""
+    """Returns True if a browser shows the page: requested by the request, or by its site for all pages."""
     wish = request.meta.get(RENDER)
     if wish is not None:
         return bool(wish)
     if not load_sites().of(request.url).browser.render:
         return False
-    # What is no page: pictures, the rules for robots, calls.
+    # Images, robots.txt and API calls are no pages.
     return not request.meta.get(MEDIA) and SITE_FILE not in request.meta and request.method == "GET"

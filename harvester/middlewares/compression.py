@@ -1,4 +1,4 @@
-"""Downloader middleware: answers are decompressed as Scrapy does; one that cannot be is an outcome like all others."""
+"""Downloader middleware: decompresses responses as Scrapy does; a failure becomes an outcome like all others."""
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -12,19 +12,19 @@ from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.middlewares.unpacking import unpack
 
 DECODED = "decoded"
-"""Flag of an answer whose body has another length than its headers say."""
+"""The flag of a response whose body length differs from its headers."""
 MOST_CODINGS = 5
-"""Of one answer. A head may name thousands, each as much work as its body is long."""
+"""Maximum number of codings of a response. A header may name thousands, each as much work as the whole body."""
 
 
 class CompressionMiddleware(HttpCompressionMiddleware):
-    """In place of Scrapy's, whose exceptions no middleware hears of: they come up on an answer's way back."""
+    """Replaces Scrapy's middleware, whose exceptions no other middleware sees: they are raised on the way back."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler=crawler)
         self._crawler = crawler
         self._is_whole = True
-        """Whether all streams of the answer that was unpacked last came to their end."""
+        """True if all streams of the last response reached their end."""
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         encoding = b", ".join(response.headers.getlist("Content-Encoding")).decode("latin-1")
@@ -36,13 +36,13 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             decoded = super().process_response(request, response)
         except IgnoreRequest as too_large:
             error = too_large
-        except Exception as broken:  # noqa: BLE001  each library has its own
+        except Exception as broken:  # each library has its own
             error, cause = DecodingError(f"the answer is not {encoding[:50]} as it says: {broken}"), broken
         else:
             assert isinstance(decoded, Response)
-            if "Content-Encoding" in decoded.headers:  # nobody can decode it, or there is only its head
+            if "Content-Encoding" in decoded.headers:  # unknown coding, or only a head
                 return decoded if request.method == "HEAD" else _as_it_is(decoded)
-            is_stopped = "download_stopped" in response.flags  # a spider wants no more of it: StopDownload(fail=False)
+            is_stopped = "download_stopped" in response.flags  # a spider wants only a part: StopDownload(fail=False)
             if is_stopped or self._is_whole:
                 decoded.flags.append(DECODED)
                 return decoded
@@ -67,13 +67,13 @@ class CompressionMiddleware(HttpCompressionMiddleware):
         return to_decode, to_keep
 
     def _warn_unknown_encoding(self, response: Response, encodings: list[bytes]) -> None:
-        """Scrapy says it of each page."""
+        """Logs no warning for each page, as Scrapy would."""
 
 
 def _as_it_is(response: Response) -> Response:
-    """As browsers take a coding that is none, like utf-8 or identity. To Scrapy the page would be no HTML for it."""
+    """Ignores an invalid coding like utf-8 or identity, as browsers do. Scrapy would not take such a page for HTML."""
     headers = response.headers.copy()
     del headers["Content-Encoding"]
     kind = responsetypes.from_args(headers=headers, url=response.url, body=response.body)
-    untold = {"encoding": None} if issubclass(kind, TextResponse) else {}  # it may be told of another kind otherwise
+    untold = {"encoding": None} if issubclass(kind, TextResponse) else {}
     return response.replace(cls=kind, headers=headers, **untold)

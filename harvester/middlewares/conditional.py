@@ -1,9 +1,9 @@
-"""Downloader middleware: pages whose records are stored are asked for only if they changed (RFC 9110, section 13).
+"""Downloader middleware: fetches pages with stored records only if they changed (RFC 9110, section 13).
 
-For requests with meta["conditional"], and for sites whose entry says so. An ETag or Last-Modified is kept when, and
-only when, the frontier has heard that the page is done: its records are confirmed then, and what it leads to is queued.
-So a crash never makes a lost page an unchanged one. Requests without a lease are asked for in full: nobody says when
-their work is safe.
+For requests with meta["conditional"], and for sites whose entry enables it. An ETag or Last-Modified is saved only
+when the frontier has acknowledged that the page is done: its records are then confirmed, and the requests that it
+yielded are queued. So a crash never makes a lost page look unchanged. Requests without a lease are sent without
+conditions, since nothing reports when their work is safe.
 """
 
 import logging
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConditionalMiddleware:
-    """The answer 304 is the outcome `unchanged`: the errback hears of it, and the request is done."""
+    """Turns status 304 into the outcome `unchanged`: the errback receives it, and the request is done."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
@@ -44,7 +44,7 @@ class ConditionalMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
-            raise NotConfigured  # nobody says when a page is done; with a sentence Scrapy would log a warning
+            raise NotConfigured  # nothing reports when a page is done; with a message Scrapy would log a warning
         return cls(crawler, load_config())
 
     async def process_request(self, request: Request) -> None:
@@ -75,7 +75,7 @@ class ConditionalMiddleware:
         return bool(wanted) and not any(name in request.headers for name in CONDITIONS)
 
     def _key(self, request: Request) -> bytes:
-        """Whoever asks for the same, to make the same of it."""
+        """Returns the key of requests that fetch the same page for the same purpose."""
         spider = self._crawler.spider
         callback = getattr(request.callback, "__name__", "")
         whose = [request.meta[CHANGED_FOR]] if CHANGED_FOR in request.meta else []
@@ -83,7 +83,7 @@ class ConditionalMiddleware:
         return sha256("\n".join(parts).encode()).digest()[:16]
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Of a page. Answers that are none pass, and are told of."""
+        """Prepares to save the validators of a page. Responses that are refused pass; their outcome is judged."""
         key = request.meta.get(VALIDATED)
         if key is None or self._attempts.is_refused(request, response):
             return response

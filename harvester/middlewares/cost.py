@@ -1,7 +1,7 @@
-"""Downloader middleware: a large page is parsed in a process that has bounds before a callback parses it here.
+"""Downloader middleware: parses a large page in a process with limits before a callback parses it here.
 
-What would hold the event loop, or take much memory, is no page for a callback. Callbacks of spiders that read their
-pages in such a process themselves are named in `reads_apart` of the spider.
+A page that would block the event loop, or take much memory, does not reach its callback. A spider lists in
+`reads_apart` the callbacks that read pages in such a process themselves.
 """
 
 from typing import Self
@@ -21,13 +21,13 @@ from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.web.weight import count_elements, may_be_json
 
 MIN_BYTES, MIN_JSON_BYTES = 64 * 1024, 1024 * 1024
-"""Of a page that is looked at. What is smaller costs less than a second, whatever it is."""
+"""Minimum sizes of a page that is checked. A smaller page costs less than a second, whatever its content."""
 BOUNDS = Bounds(cpu_s=0.5, memory_mb=128, result_mb=1, silence_s=60.0)
-"""Of parsing a page once. A callback may parse it more than once, and other requests wait meanwhile."""
+"""Limits for parsing a page once. A callback may parse it more than once, while other requests wait."""
 
 
 class CostMiddleware:
-    """Nearest the engine: it sees pages that are whole and as asked for."""
+    """Stands nearest the engine, where pages are complete and not redirected."""
 
     def __init__(self, crawler: Crawler, max_elements: int) -> None:
         self._crawler = crawler
@@ -60,7 +60,7 @@ class CostMiddleware:
         return await failed_on_its_way_back(self._crawler, request, RequestFailed(verdict, 1))
 
     async def _problem(self, response: TextResponse) -> tuple[Outcome, str]:
-        """Returns why the page is not parsed; an empty text when it is."""
+        """Returns why the page is not parsed; an empty text if it is."""
         reader, size = reader_of(self._crawler), f"{len(response.body) / 2**20:.1f} MB"
         try:
             number = await reader.call_within(BOUNDS, count_elements, response.body, response.encoding)

@@ -1,4 +1,4 @@
-"""Downloader middleware: headers that hold secrets of the environment, for as long as a request is on its way."""
+"""Downloader middleware: fills headers with secrets from the environment while a request is being sent."""
 
 import os
 import re
@@ -16,10 +16,10 @@ _variable = re.compile(r"\$\{([^}]*)\}").sub
 
 
 class EnvironmentMiddleware:
-    """The last one before the network: what others keep of a request, for a retry or a redirect, is without secrets."""
+    """Stands nearest the network: copies of a request, for a retry or a redirect, contain no secrets."""
 
     def process_request(self, request: Request) -> None:
-        """Where a variable is missing, the header is left out: the site says what it lacks."""
+        """Fills the headers. A header whose variable is missing is left out: the site then reports what it lacks."""
         for name, value in _headers(request).items():
             if (filled := _filled(value)) is not None:
                 request.headers[name] = filled
@@ -33,7 +33,7 @@ class EnvironmentMiddleware:
 
 
 def _headers(request: Request) -> Mapping[str, str]:
-    """Those that this address may see."""
+    """Returns the headers that this URL's origin may receive."""
     given: Mapping[str, Any] = request.meta.get(FROM_ENVIRONMENT, {})
     return given["headers"] if given and origin_of(request.url) == given["origin"] else {}
 
@@ -44,11 +44,13 @@ def _take_off(request: Request) -> None:
 
 
 def _filled(value: str) -> str | None:
-    """None when the environment lacks a variable."""
+    """Returns the value with its variables filled in; None when the environment lacks one."""
     missing = []
 
     def fill(found: re.Match[str]) -> str:
-        secret = os.environ.get(found[1], "").strip()  # of a file it has a line end, which no header may have
+        secret = os.environ.get(
+            found[1], ""
+        ).strip()  # a value from a file ends with a line break, which no header may have
         mask.add(secret)
         missing.extend([] if secret else [found[1]])
         return secret

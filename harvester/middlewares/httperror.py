@@ -1,4 +1,4 @@
-"""Spider middleware: an answer that is no page goes to the errback, as Scrapy's HttpError, with the verdict on it."""
+"""Spider middleware: passes a response without a page to the errback, as Scrapy's HttpError with its verdict."""
 
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
@@ -8,14 +8,15 @@ from harvester.frontier.attempts import attempts_of
 from harvester.outcomes import give_verdict, verdict_of
 
 NO_PAGE = "Ignoring non-200 response"
-"""What Scrapy's error says."""
+"""The message of Scrapy's error."""
 
 
 class HttpErrorMiddleware(ScrapyHttpErrorMiddleware):
-    """In place of Scrapy's, and like it behind all downloader middlewares: the project's have seen the answer.
+    """Replaces Scrapy's, and runs like it after all downloader middlewares, so a project's own have seen the
+    response.
 
-    Statuses are allowed as there. A site's rules may call a 404 a page, and find that a page of 200 is none. An answer
-    that a middleware of the project puts in the place of another is judged by its status alone.
+    Statuses are allowed as in Scrapy. A site's rules may call a 404 a page, or refuse a page with status 200. A
+    response that a project's middleware puts in the place of another is judged by its status alone.
     """
 
     def process_spider_input(self, response: Response) -> None:  # type: ignore[override]

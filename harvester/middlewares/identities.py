@@ -1,9 +1,9 @@
-"""Downloader middleware: a request to a site with identities goes out as one of them, and nobody else sees its secrets.
+"""Downloader middleware: sends requests to sites with identities as one of these, and hides their secrets.
 
-One with meta["authenticate"] goes out in the name of the spider's account, if it leads to that account's own server.
+A request with meta["authenticate"] is sent as the spider's account, if it leads to the account's own server.
 
-Cookies, tokens and headers are put on a request when it has passed all middlewares, and taken off as soon as its
-answer is there, before any of them sees it. So they are in no queue, redirect, retry or record.
+Cookies, tokens and headers are added when a request has passed all middlewares, and removed as soon as its response
+arrives, before any middleware sees it. So they are in no queue, redirect, retry or record.
 """
 
 import logging
@@ -61,31 +61,32 @@ from harvester.sites.identities import Identities
 logger = logging.getLogger(__name__)
 
 MOST_RENEWALS = 2
-"""How often a request is repeated because its session had ended."""
+"""Maximum number of repeats of a request because its session had ended."""
 OTHERS_S = 30.0
-"""After the start, or a request for another site, how long a site without identities left does not end the run."""
+"""Seconds after the start, or after a request to another site, in which a site without usable identities does not end
+the run."""
 REFUSED_WAIT_S = 30.0
-"""How long requests of such a site wait."""
+"""Seconds that requests of such a site wait."""
 
 
 async def account_origin(crawler: Crawler) -> str | None:
-    """Origin of the own server of the spider's account, where meta["authenticate"] counts; None without an account.
+    """Returns the origin of the account's server, where meta["authenticate"] counts; None without an account.
 
-    It signs in when need be. Raises CloseSpider when that is refused or gets no answer, and RunEnding.
+    Signs in if necessary. Raises CloseSpider when the sign-in is refused or fails, and RunEnding.
     """
     middleware = crawler.get_downloader_middleware(IdentitiesMiddleware)
     return await middleware.account_origin() if middleware else None
 
 
 def end_chain(crawler: Crawler, request: Request) -> None:
-    """Says that a request was the last of its chain, when that is known only from its answer."""
+    """Marks a request as the last of its chain, when only its response shows that."""
     middleware = crawler.get_downloader_middleware(IdentitiesMiddleware)
     if middleware:
         middleware.end_chain(request)
 
 
 def stay_in_session(follower: Request, request: Request) -> None:
-    """Has a request go out in the session in which another of its chain was asked. Errbacks call it themselves."""
+    """Sends a request in the session of an earlier request of its chain. Errbacks call this themselves."""
     chain, asked_as = request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)
     if asked_as and chain and follower.meta.get(SESSION_CHAIN) == chain:
         follower.meta[CHAIN_BEGUN] = tuple(asked_as[:2])
@@ -93,7 +94,7 @@ def stay_in_session(follower: Request, request: Request) -> None:
 
 
 class IdentitiesMiddleware:
-    """Off when no site has identities, and the spider neither an account nor sites with sessions."""
+    """Off when no site has identities, and the spider has neither an account nor sites with sessions."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         if not _are_there(crawler):
@@ -106,7 +107,7 @@ class IdentitiesMiddleware:
         self._checkouts: dict[int, Checkout] = {}
         self._numbers = count(1)
         self._replaced: WeakKeyDictionary[Request, dict[str, list[bytes]]] = WeakKeyDictionary()
-        """The headers of requests on their way, as they were before."""
+        """Original headers of the requests in progress."""
         self._others_at = time.monotonic()
         self._told: set[str] = set()
         connect = crawler.signals.connect
@@ -142,11 +143,11 @@ class IdentitiesMiddleware:
             with self._keeping():
                 pool.end_chain(str(chain), asked_as[0])
 
-    # The way out ------------------------------------------------------------------------------------------
+    # Before sending ---------------------------------------------------------------------------------------
 
     async def process_request(self, request: Request) -> Request | None:
         self._let_go(request)
-        request.meta.pop(STORAGE_STATE, None)  # of the try before, or of the answer from which a callback made it
+        request.meta.pop(STORAGE_STATE, None)  # copied from an earlier attempt or response
         site = self._site(request)
         if LOGIN in request.meta:
             self._logins.check(request, site)
@@ -159,12 +160,12 @@ class IdentitiesMiddleware:
         try:
             checkout = await self._pool(site).take(_wanted(request))
         except ChainLost as error:
-            _sent_by_nobody(request)  # in this try, so that its outcome says nothing of the session
+            _sent_by_nobody(request)  # so that the outcome does not affect the session
             request.meta[KNOWN_VERDICT] = (Outcome.SESSION_EXPIRED, str(error))
             raise Refused(str(error)) from None
         except Barred as barred:
             _sent_by_nobody(request)
-            request.meta.pop(TIER, None)  # it says nothing of that by which the try before went
+            request.meta.pop(TIER, None)  # tier of an earlier attempt
             request.meta[KNOWN_VERDICT] = (barred.verdict.outcome.value, barred.verdict.reason)
             raise Refused(str(barred)) from None
         except Later as later:
@@ -186,7 +187,7 @@ class IdentitiesMiddleware:
         return None
 
     def _put_on(self, request: Request) -> None:
-        """It has passed all middlewares."""
+        """Adds headers and cookies to a request that has passed all middlewares."""
         if (checkout := self._checkouts.get(request.meta.get(CHECKOUT, 0))) is not None:
             session = self._newest(request, checkout)
         elif LOGIN in request.meta:
@@ -200,7 +201,7 @@ class IdentitiesMiddleware:
         session.jar.put_on(request)
 
     def _newest(self, request: Request, checkout: Checkout) -> Session:
-        """Its session, or the one that has replaced it while the request waited for its turn; not within a chain."""
+        """Returns the session, or a newer one that replaced it while the request waited; a chain keeps its session."""
         session = checkout.identity.session
         if session is None:
             request.meta[SENT_OUTDATED] = True
@@ -212,14 +213,14 @@ class IdentitiesMiddleware:
         return checkout.session
 
     def _take_off(self, request: Request) -> None:
-        """Its answer is there, and no middleware has seen it."""
+        """Restores the headers when the response has arrived, before any middleware sees it."""
         for name, values in self._replaced.pop(request, {}).items():
             if values:
                 request.headers.setlist(name, values)
             else:
                 request.headers.pop(name, None)
 
-    # The way back -----------------------------------------------------------------------------------------
+    # After the response -----------------------------------------------------------------------------------
 
     def process_response(self, request: Request, response: Response) -> Response:
         if (session := request.meta.get(LOGIN)) is not None:
@@ -234,11 +235,11 @@ class IdentitiesMiddleware:
             checkout.identity.take_in(checkout.session, response, request)
         elif self._sites.of(response.url).name == site.name:  # a browser has followed redirects
             checkout.identity.take_in(checkout.session, response, Request(response.url))
-        response.headers.pop("Set-Cookie", None)  # it is in the jar, and nobody else's business
+        response.headers.pop("Set-Cookie", None)  # the jar has it
         self._let_go(request)
         try:
             self._note_expiry(request, response, site.identities)
-        except TooCostlyError as error:  # whose session it is of, or none, is not known
+        except TooCostlyError as error:  # it is unknown which session the page shows
             request.meta[KNOWN_VERDICT] = (Outcome.INVALID, str(error))
         return response
 
@@ -259,7 +260,7 @@ class IdentitiesMiddleware:
         self._let_go(request)
 
     def _let_go(self, request: Request) -> None:
-        """Gives the checkout back. A request that another middleware has replaced comes here when it is scheduled."""
+        """Returns the checkout. A request that another middleware has replaced comes here when it is scheduled."""
         checkout = self._checkouts.pop(request.meta.pop(CHECKOUT, 0), None)
         if checkout is not None:
             with self._keeping():
@@ -267,14 +268,14 @@ class IdentitiesMiddleware:
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Ends the run when sessions cannot be kept. The page that came is no worse for it."""
+        """Ends the run when sessions cannot be saved. The page is processed nevertheless."""
         try:
             yield
         except StorageError as error:
             self._end(error)
 
     def _judge(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
-        """Judges the identity that has asked. A session that has ended is replaced, and the request asked again."""
+        """Judges the identity that sent the request. An ended session is replaced, and the request repeated."""
         if request.meta.pop(REDIRECT_HELD_BACK, False):
             del request.meta["dont_redirect"]
         asked_as = request.meta.get(ASKED_AS)
@@ -300,7 +301,7 @@ class IdentitiesMiddleware:
         return None
 
     def _expired(self, request: Request, pool: IdentityPool, reason: str) -> Advice:
-        """Has the session replaced, and the request repeated in the new one, unspent. Not in the midst of a chain."""
+        """Replaces the session, and repeats the request in the new one, unspent; in the middle of a chain it fails."""
         name, generation, sent_at = request.meta[ASKED_AS]
         identity = pool.identities[name]
         renewals = request.meta.get(SESSION_RENEWALS, 0)
@@ -320,7 +321,7 @@ class IdentitiesMiddleware:
         return Advice.FREE
 
     def _without(self, request: Request, site: Site, error: HarvesterError) -> Request:
-        """There is no identity left. While there is other work its requests wait; then the run ends."""
+        """Delays a request when its site has no usable identity. Without other work, ends the run."""
         self._tell(error)
         refused = isinstance(error, SessionError)
         if refused and LEASE in request.meta and time.monotonic() - self._others_at < OTHERS_S:
@@ -334,13 +335,13 @@ class IdentitiesMiddleware:
         end(self._crawler, _reason(error), error.exit_code, str(error))
 
     def _tell(self, error: HarvesterError) -> None:
-        """In the log, once."""
+        """Logs an error once."""
         if str(error) not in self._told:
             self._told.add(str(error))
             logger.error("%s", error)
 
     def _site(self, request: Request) -> Site:
-        """By whose table the request gets its identity."""
+        """Returns the site whose table provides the identity of the request."""
         wanted = request.meta.get(AUTHENTICATE)
         account = next(iter(self._accounts.values()), None) if wanted is True else self._accounts.get(wanted or "")
         if account:
@@ -359,7 +360,7 @@ class IdentitiesMiddleware:
         self._crawler.stats.inc_value(f"harvester/identities/{event}/{site.name}")
 
     def _keep(self, path: str, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
-        """What a browser's pages made of an identity's storage_state: see sessions.browser.Keep."""
+        """Saves changes of a browser to an identity's storage_state: see browser.link."""
         for pool in self._pools.values():
             for identity in pool.identities.values():
                 if str(identity.storage_state) == path:
@@ -376,9 +377,9 @@ class IdentitiesMiddleware:
 
 
 class ChainMiddleware:
-    """Spider middleware: the requests that a callback yields for the chain of its answer stay in its session.
+    """Spider middleware: requests that a callback yields for the chain of its response stay in its session.
 
-    Off as IdentitiesMiddleware is.
+    Off under the same conditions as IdentitiesMiddleware.
     """
 
     def __init__(self, attempts: Attempts) -> None:
@@ -392,10 +393,10 @@ class ChainMiddleware:
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         request = response.request
-        is_page = self._attempts.final(response) is None  # of another, errbacks say themselves who stays where
+        is_page = self._attempts.final(response) is None  # for refused responses, errbacks decide themselves
         async for output in result:
             if isinstance(output, Request) and is_page:
-                # Spiders like to hand on the whole meta of an answer.
+                # Spiders often pass on the whole meta of a response.
                 for key in (CHAIN_BEGUN, ASKED_AS, SESSION_RENEWALS, AVOID_IDENTITY, SENT_OUTDATED):
                     output.meta.pop(key, None)
                 if request:
@@ -404,9 +405,9 @@ class ChainMiddleware:
 
 
 def _accounts_of(crawler: Crawler) -> dict[str, SpiderAccount]:
-    """Those of the spider, by the names of their sites. Raises UsageError when a site's entry has such a name."""
+    """Returns the spider's accounts by name of their sites. Raises UsageError when a site's entry has the same name."""
     spider = crawler.spider
-    # A spider that is not harvester's may call anything so.
+    # A foreign spider may use these attribute names for anything.
     further = getattr(spider, "further_accounts", ())
     given = [getattr(spider, "account", None), *(further if isinstance(further, Sequence) else ())]
     accounts = {account.site.name: account for account in given if isinstance(account, SpiderAccount)}
@@ -423,7 +424,7 @@ def _are_there(crawler: Crawler) -> bool:
 
 
 def _reason(error: HarvesterError) -> str:
-    """Why the run ends."""
+    """Returns the finish reason."""
     return "session_error" if isinstance(error, SessionError) else error.finish_reason
 
 
@@ -446,17 +447,17 @@ def _wanted(request: Request) -> IdentityRequest:
 
 
 def _leads_to(pattern: str, response: Response) -> bool:
-    """Whether an answer redirects to an address that looks so."""
+    """Returns True if a response redirects to a matching URL."""
     location = response.headers.get("Location")
     if location is None or not 300 <= response.status < 400:
         return False
     try:
         address = browser_join(response.url, location.decode("latin-1"))
-    except ValueError:  # it is none, which the redirect middleware tells
+    except ValueError:  # invalid: the redirect middleware reports it
         return False
     return bounded_pattern(pattern).search(address) is not None
 
 
 def _is_robots(request: Request) -> bool:
-    """robots.txt is asked for by nobody; else a login would wait for it, and it for the login."""
+    """Returns True for robots.txt, which is sent without an identity: a login waits for it."""
     return SITE_FILE in request.meta

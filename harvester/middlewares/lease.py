@@ -1,4 +1,4 @@
-"""Spider middleware: notes what became of a leased request, and checks the requests that a callback yields."""
+"""Spider middleware: notes the events of a leased request, and checks the requests that a callback yields."""
 
 import logging
 from collections.abc import AsyncIterator, Iterable
@@ -23,19 +23,19 @@ from harvester.outcomes import Outcome, Verdict
 logger = logging.getLogger(__name__)
 
 MOST_SHOWN = 200
-"""Characters of an address."""
+"""Maximum number of characters of a URL in a message."""
 
 MOST_WRITTEN = 100
-"""Requests of a page that cannot be queued and are written to the rejects. Further ones are only counted."""
+"""Maximum number of a page's unqueueable requests that are written to the rejects. Further ones are only counted."""
 MOST_KEPT = 1000
-"""Characters of their addresses."""
+"""Maximum number of characters of their URLs."""
 
 
 class LeaseMiddleware:
-    """Nearest the engine: a callback counts as exhausted when all that it yielded has passed the other middlewares.
+    """Nearest the engine: a callback has finished when all its output has passed the other middlewares.
 
-    A callback that yields faster than the frontier takes waits here, so that memory stays flat. A request that
-    cannot be queued costs only itself: it is rejected, and the rest of the page goes its way.
+    A callback that yields faster than the frontier accepts waits here, so that memory stays constant. A request that
+    cannot be queued is rejected, and the rest of the page continues.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -45,19 +45,20 @@ class LeaseMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
-            raise NotConfigured  # the requests are not in the frontier; with a sentence Scrapy would log a warning
+            raise NotConfigured  # the requests are not in the frontier; with a message Scrapy would log a warning
         return cls(crawler)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for output in start:
             if isinstance(output, Request):
-                with suppress(UnserialisableRequestError):  # the scheduler refuses it, and the others go on
+                with suppress(UnserialisableRequestError):  # the scheduler refuses it, and the others continue
                     self._scheduler.prepare(output, rooted=True)
                 await self._scheduler.room()
             yield output
 
     def process_spider_input(self, response: Response) -> None:
-        """Is the first to see an answer. One that goes to its errback has its output come by here."""
+        """Notes that a response arrived, as the first spider middleware. The output of its errback then also comes
+        here."""
         if lease := self._scheduler.lease_of(response.request):
             lease.delivered = True
 
@@ -86,7 +87,7 @@ class LeaseMiddleware:
             self._attempts.page_read(response)
 
     def process_spider_exception(self, response: Response, exception: Exception) -> Iterable[Any] | None:
-        """Hears of a callback that raises. What it yielded before goes its way."""
+        """Handles an exception of a callback. Output that it yielded before continues."""
         lease = self._scheduler.lease_of(response.request)
         if lease is None or not isinstance(exception, (PageFailed, ParseError)):
             self._note(response, lease, exception)

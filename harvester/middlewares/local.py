@@ -1,4 +1,4 @@
-"""Downloader middleware: while this machine has a fault, nothing is asked for; requests of the frontier go back."""
+"""Downloader middleware: sends nothing while this machine has a fault; requests of the frontier go back."""
 
 import time
 from typing import Self
@@ -14,7 +14,7 @@ from harvester.shutdown import CHECK_S, pause
 
 
 class LocalMiddleware:
-    """Stands near the engine: other workers may be well, and take what goes back."""
+    """Stands near the engine: other workers may be healthy, and take the requests that go back."""
 
     def __init__(self, crawler: Crawler, here: LocalHealth) -> None:
         self._crawler = crawler

@@ -1,4 +1,4 @@
-"""Downloader middleware: every try of a request has one outcome, whose policy says whether there is another."""
+"""Downloader middleware: gives every attempt of a request one outcome, whose policy decides on a retry."""
 
 import logging
 from typing import Self
@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 
 
 class OutcomeMiddleware:
-    """In the place of Scrapy's RetryMiddleware: middlewares of a project that stand before it see what it lets pass.
+    """Replaces Scrapy's RetryMiddleware: a project's middlewares before it see only final results.
 
-    That is what came of the last try. Of an answer that is no page HttpErrorMiddleware tells the errback when they have
-    seen it; an exception goes there by itself. Both bear the verdict.
+    A result is the response or exception of the last attempt. After they have seen it, HttpErrorMiddleware passes a
+    response without a page to the errback; an exception reaches the errback directly. Both carry the verdict.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -52,7 +52,7 @@ class OutcomeMiddleware:
         if verdict.outcome is Outcome.OK:
             if not request.meta.get(MEDIA):
                 self._stats.inc_value("harvester/pages")
-            if LEASE not in request.meta or not is_usual:  # else its callback has a say in it
+            if LEASE not in request.meta or not is_usual:  # else its callback takes part in the decision
                 self._attempts.tell(request, OK, response)
             if not is_usual:
                 self._attempts.note_page(response)
@@ -61,14 +61,14 @@ class OutcomeMiddleware:
         return await self._attempts.retry(request, verdict, response, advices) or response
 
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if type(exception) is IgnoreRequest:  # somebody else's middleware has said it, and no site
+        if type(exception) is IgnoreRequest:  # raised by a foreign middleware, not by a site
             return None
         return await self._failed(request, exception)
 
     async def _failed(self, request: Request, exception: Exception) -> Request | None:
         if isinstance(exception, RunEnding) or _reads_statuses(request):
             return None
-        if isinstance(exception, RequestFailed):  # of another middleware, which knows that there is no use in trying
+        if isinstance(exception, RequestFailed):  # from another middleware, which knows that a retry is useless
             self._attempts.tell(request, exception.verdict, None)
             return None
         verdict, advice = _known(request) or classify_exception(exception), None
@@ -78,7 +78,7 @@ class OutcomeMiddleware:
         return await self._attempts.retry(request, verdict, exception, advices)
 
     async def answer_failed(self, request: Request, error: Exception) -> Request | None:
-        """What follows from an answer of which another middleware could make nothing."""
+        """Returns the retry of a request whose response another middleware could not use, or None."""
         self._attempts.note_answer(request)
         return await self._failed(request, error)
 
@@ -86,10 +86,10 @@ class OutcomeMiddleware:
 async def failed_on_its_way_back(
     crawler: Crawler, request: Request, error: Exception, cause: Exception | None = None
 ) -> Request:
-    """What follows from an exception of a `process_response`, which Scrapy tells to no other middleware.
+    """Handles an exception of a `process_response`, which Scrapy passes to no other middleware.
 
-    The next try, or raises: `cause`, which is Scrapy's own for it, if there is one. To those who read statuses
-    themselves always `error`.
+    Returns the retry, or raises `cause`, Scrapy's own exception for it, if there is one. Requests that read statuses
+    themselves always get `error`.
     """
     outcomes = crawler.get_downloader_middleware(OutcomeMiddleware)
     again = await outcomes.answer_failed(request, error) if outcomes else None
@@ -102,12 +102,12 @@ async def failed_on_its_way_back(
 
 
 def _reads_statuses(request: Request) -> bool:
-    """Whether it is for one of ours who does that: for robots.txt, or a login. Of others `dont_retry` says no more."""
+    """Returns True if the request belongs to harvester and reads statuses itself: robots.txt or a login."""
     return bool(request.meta.get("dont_retry")) and LEASE not in request.meta
 
 
 def _known(request: Request) -> Verdict | None:
-    """The verdict of a middleware that knows better."""
+    """Returns the verdict that another middleware has set, if any."""
     known = request.meta.pop(KNOWN_VERDICT, None)
     if not known:
         return None
@@ -116,12 +116,12 @@ def _known(request: Request) -> Verdict | None:
 
 
 def _judged(request: Request, response: Response) -> Verdict:
-    """The verdict on the answer; on what its page captured, too, when it is wished so."""
+    """Returns the verdict on the response; also on the responses that its page captured, if the site wants that."""
     site = load_sites().of(request.url)
     verdict = classify(response, request, site.outcomes.own)
     captured = captured_of(response)
     if not captured or verdict.outcome is not Outcome.OK or not render_options_of(request, site).judge_captured:
         return verdict
-    last = {answer.url: answer for answer in captured}  # a page may ask again by itself for what failed
+    last = {answer.url: answer for answer in captured}  # a page may itself repeat a failed request
     verdicts = (classify(answer, answer.request, load_sites().of(answer.url).outcomes.own) for answer in last.values())
     return next((verdict for verdict in verdicts if verdict.outcome is not Outcome.OK), OK)

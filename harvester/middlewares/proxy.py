@@ -1,7 +1,8 @@
-"""Downloader middleware: from where? Sends the requests of sites whose entry says so through proxies.
+"""Downloader middleware: sends requests through proxies, for sites whose entry names some.
 
-A credential is put on a request as it leaves, and taken off when it has left the downloader: on Scrapy's signals, which
-no middleware comes between. So it is never in a queue, a retry or a redirect, nor in what a callback sees.
+Credentials are added when a request leaves, and removed when it has left the downloader: on Scrapy's signals, where
+no middleware stands between. So they are never in a queue, a retry or a redirect, nor in a response that a callback
+sees.
 """
 
 import logging
@@ -55,11 +56,12 @@ logger = logging.getLogger(__name__)
 _ADVICE = {NextRoute.OTHER: Advice.FREE, NextRoute.STOP: Advice.NONE}
 _STUCK_BY = {"chain": SESSION_CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
-"""Before a request that found no proxy looks for one again."""
+"""Minimum number of seconds until a request that found no proxy looks for one again."""
 TAKEN_S = 10.0
-"""Before a worker asks again for what others have taken of a budget. A request waits up to half as much longer."""
+"""Seconds until a worker checks again for a budget that other workers have reserved. A request waits up to half as
+much longer."""
 _HEADERS = 200
-"""Bytes of an answer's head beside its headers, and of a request's, that are paid for too."""
+"""Bytes of the status line and request head beside the response's headers, which are billed too."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,9 +74,9 @@ class ProxyAttempt:
     proxy: Proxy | None = None
     endpoint: ProxyEndpoint | None = None
     stuck_to: str = ""
-    """What shares its address, if anything does."""
+    """The chain or account that keeps the same proxy session; empty: none does."""
     received: int | None = None
-    """Bytes; None: it has not left."""
+    """Bytes received; None: the request has not left."""
     fault: ProxyFault | None = None
 
 
@@ -93,7 +95,7 @@ class ProxyMiddleware:
         self._shards: defaultdict[str, int] = defaultdict(int)
         self._attempts: WeakKeyDictionary[Request, ProxyAttempt] = WeakKeyDictionary()
         self._taken_until: dict[tuple[str, ...], float] = {}
-        """By site, least tier and tiers passed over, on the monotonic clock, until when others have what is left."""
+        """Monotonic time until which other workers have reserved the budget; by site, minimum tier and skipped tiers."""
         self._said: set[tuple[str, ...]] = set()
         listened: list[tuple[Callable[..., None], object]] = [
             (self._put_on, signals.request_reached_downloader),
@@ -109,7 +111,7 @@ class ProxyMiddleware:
         return cls(crawler, load_config(), load_sites())
 
     def endpoint_of(self, request: Request) -> ProxyEndpoint | None:
-        """The proxy through which the request is to leave, for who sends it by other means than a download handler."""
+        """Returns the proxy that the request has to use, for senders other than a download handler."""
         attempt = self._attempts.get(request)
         return attempt.endpoint if attempt else None
 
@@ -127,7 +129,7 @@ class ProxyMiddleware:
         tier = attempt.reservation.tier
         request.meta[TIER] = tier.value
         self._attempts[request] = attempt
-        finalize(request, self._settle, attempt).atexit = False  # whatever becomes of it, what was taken is put right
+        finalize(request, self._settle, attempt).atexit = False  # settles the reservation whatever happens
         self._crawler.stats.inc_value(f"harvester/proxies/requests/{site.name}/{tier}")
         return None
 
@@ -142,7 +144,7 @@ class ProxyMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, BudgetSpent):  # maybe for robots.txt or a login, without which it cannot be sent
+        if isinstance(exception, BudgetSpent):  # also for robots.txt or a login that the request needs
             if LEASE not in request.meta:
                 return None
             until = time.time() + exception.seconds
@@ -152,7 +154,7 @@ class ProxyMiddleware:
             self._note(request, attempt, proxy_fault(0, {}, exception))
         return None
 
-    # As a request leaves ----------------------------------------------------------------------------------
+    # When a request leaves --------------------------------------------------------------------------------
 
     def _put_on(self, request: Request) -> None:
         attempt = self._attempts.get(request)
@@ -176,10 +178,10 @@ class ProxyMiddleware:
         if attempt and attempt.received is not None:
             attempt.received += len(data)
 
-    # Which way ---------------------------------------------------------------------------------------------
+    # Choice of the route -----------------------------------------------------------------------------------
 
     async def _way_of(self, request: Request, site: Site) -> ProxyAttempt | tuple[float, str]:
-        """Of the request, or for how many seconds it waits for one, and why. Raises BudgetSpent."""
+        """Returns the attempt of a request, or the seconds that it has to wait, and why. Raises BudgetSpent."""
         least = request.meta.get(LEAST_TIER)
         passed = self._passed(request, site)
         question = (site.name, least or "", *passed)
@@ -208,11 +210,12 @@ class ProxyMiddleware:
         if attempt:
             return attempt
         if not may_pass:
-            return await self._way_of(request, site)  # past that tier
+            return await self._way_of(request, site)  # without that tier
         return self._without_proxy(site, reservation.tier), f"no {reservation.tier} proxy of {site.name} is of use now"
 
     def _passed(self, request: Request, site: Site) -> list[Tier]:
-        """The tiers that it goes past. What is not of the frontier is no probe, and goes past half open ones too."""
+        """Returns the tiers to skip. Requests that are not from the frontier are never probes, and skip half-open
+        tiers too."""
         tiers = site.proxy.tiers
         if self._breaker is None or len(tiers) == 1:
             return []
@@ -224,14 +227,14 @@ class ProxyMiddleware:
     async def _take(
         self, request: Request, site: Site, least: Tier | None, passed: list[Tier]
     ) -> Reservation | Spent | PassedOver:
-        """What is not of the frontier goes by tiers whose breaker is open rather than not at all."""
+        """Reserves a tier. Requests that are not from the frontier use a tier with an open breaker rather than fail."""
         reservation = await self._budgets.take(site, least, passed)
         if passed and not isinstance(reservation, Reservation) and LEASE not in request.meta:
             reservation = await self._budgets.take(site, least)
         return reservation
 
     async def _may_pass(self, request: Request, reservation: Reservation) -> bool:
-        """Whether it may go by the tier: where that is half open it must be one of a few."""
+        """Returns True if the request may use the tier: a half-open tier accepts only a few probes."""
         if self._breaker is None or LEASE not in request.meta or len(reservation.site.proxy.tiers) == 1:
             return True
         try:
@@ -247,11 +250,11 @@ class ProxyMiddleware:
 
     @cached_property
     def _breaker(self) -> BreakerMiddleware | None:
-        """None: the requests are not of the frontier."""
+        """The breakers; None if the requests are not from the frontier."""
         return self._crawler.get_downloader_middleware(BreakerMiddleware)
 
     def _attempt(self, request: Request, reservation: Reservation) -> ProxyAttempt | None:
-        """None: no proxy of the tier is of use now."""
+        """Returns the attempt; None if no proxy of the tier is usable now."""
         if reservation.tier is Tier.NONE:
             return ProxyAttempt(reservation)
         proxying = reservation.site.proxy
@@ -283,7 +286,7 @@ class ProxyMiddleware:
         return pool
 
     def _without_proxy(self, site: Site, tier: Tier) -> float:
-        """Says so; for how long a request waits. Ends the run when only a person can help."""
+        """Logs that no proxy is usable; returns the seconds to wait. Ends the run when only a person can help."""
         pool = self._pool(site, tier)
         if pool.is_refused:
             error = ProxyError(
@@ -303,16 +306,16 @@ class ProxyMiddleware:
         return wait_s
 
     def _ended(self, error: HarvesterError) -> RunEnding:
-        """Ends the run: only a person can help. The requests stay queued."""
+        """Ends the run when only a person can help. The requests stay queued."""
         if self._is_new("ended"):
             logger.error("%s", error)
         end(self._crawler, error.finish_reason, error.exit_code, str(error))
         return RunEnding("the crawl is being stopped")
 
     def _without_tier(self, site: Site, tiers: Sequence[Tier], unpaid_s: float | None = None) -> tuple[float, str]:
-        """For how long a request waits that these tiers are left for, all passed over, and why.
+        """Returns how many seconds a request waits for tiers with open breakers, and why.
 
-        `unpaid_s`: so long no dearer one can be paid.
+        `unpaid_s`: seconds until a more expensive tier can be paid again.
         """
         assert self._breaker
         wait_s = self._breaker.breakers.wait_s(site.name, tiers)
@@ -323,7 +326,7 @@ class ProxyMiddleware:
         return min(wait_s, unpaid_s), reason
 
     def _without_budget(self, site: Site, spent: Spent) -> BudgetSpent:
-        """Says so, once."""
+        """Logs once that the budget is spent, and returns the exception."""
         reason = f"the day's budget of {site.name} for proxies is spent: {getattr(site.proxy.budget, spent.what):g} "
         reason += spent.what
         self._crawler.stats.set_value(f"harvester/proxies/spent/{site.name}", spent.what)
@@ -335,7 +338,7 @@ class ProxyMiddleware:
         self._crawler.stats.set_value(f"harvester/waiting/{site.name}", time.time() + spent.seconds)
         return BudgetSpent(reason, spent.seconds)
 
-    # What came of it --------------------------------------------------------------------------------------
+    # After an attempt -------------------------------------------------------------------------------------
 
     def _note(self, request: Request, attempt: ProxyAttempt, fault: ProxyFault | None) -> None:
         attempt.fault = fault
@@ -369,7 +372,7 @@ class ProxyMiddleware:
         return None
 
     def _judge(self, attempt: ProxyAttempt, pool: ProxyPool, name: str, tried: Attempt) -> None:
-        """Holds an outcome against the proxy, or for it."""
+        """Rates the proxy by the outcome."""
         health = health_of(tried)
         if health is ProxyHealth.REFUSED:
             self._refuse(name, attempt.fault)
@@ -385,14 +388,14 @@ class ProxyMiddleware:
         stats.set_value(f"harvester/proxies/known/{site.name}/{attempt.reservation.tier}", known)
 
     def _refuse(self, name: str, fault: ProxyFault | None) -> None:
-        """A person must mend it; those who asked at the same time say nothing new."""
+        """Stops the use of a proxy that refuses us. Logged once, though several requests may fail at the same time."""
         if fault and name not in self._refused:
             self._refused.add(name)
             logger.error("The proxy %s lets us in no more: %s. It is not used any more in this run.", name, fault.said)
             self._crawler.stats.inc_value("harvester/proxies/refused")
 
     def _choose_way(self, request: Request, reservation: Reservation, route: NextRoute) -> Advice | None:
-        """Has the next attempt leave by a route, and returns the advice that follows from it."""
+        """Sets the route of the next attempt, and returns the advice for it."""
         if route is NextRoute.ESCALATE and (tier := _next_tier(reservation)):
             request.meta[LEAST_TIER] = tier.value
             request.meta.pop(PROXIES_ROTATED, None)
@@ -428,11 +431,11 @@ def _next_tier(reservation: Reservation) -> Tier | None:
 
 
 def _allowed(site: Site, least: Tier | None, before: Tier | None = None) -> Sequence[Tier]:
-    """The tiers that a request may use; with `before` those that are cheaper than it."""
+    """Returns the tiers that a request may use; with `before`, only those cheaper than it."""
     tiers = site.proxy.tiers
     return tiers[tiers.index(least) if least in tiers else 0 : tiers.index(before) if before else None]
 
 
 def _trial(request: Request, tier: Tier) -> int:
-    """The trial in which it is a probe of the tier, if it is one: it left by it, and nothing is known yet."""
+    """Returns the half-open trial of the tier if the request is its probe without a result yet; else 0."""
     return int(request.meta.get(TIER_PROBE, 0)) if request.meta.get(TIER) == tier else 0

@@ -1,4 +1,4 @@
-"""Downloader middleware: nothing is asked for an account that was purged while requests for it waited."""
+"""Downloader middleware: refuses requests for an account that was purged while they waited."""
 
 from typing import Self
 
@@ -11,7 +11,7 @@ from harvester.privacy.purged import Purged, purged_of
 
 
 class PurgedMiddleware:
-    """A request that asks for others too goes out; nothing of the account is kept of its answer."""
+    """Lets a request for several accounts pass; records of the purged account in its response are not saved."""
 
     def __init__(self, purged: Purged) -> None:
         self._purged = purged

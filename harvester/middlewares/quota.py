@@ -1,7 +1,7 @@
-"""Downloader middleware: a request of a quota that is used up is not sent, and its errback hears until when to wait.
+"""Downloader middleware: does not send requests whose quota is used up; their errback learns how long to wait.
 
-Nearest the network, so that nothing is counted which others hold back. That a quota is used up is no fault of the
-site, and no try.
+Nearest the network, so that requests which other middlewares hold back are not counted. A used-up quota is neither a
+fault of the site nor an attempt.
 """
 
 from datetime import UTC, datetime
@@ -21,13 +21,13 @@ from harvester.politeness.quotas import COLLECTION, Quota, Quotas
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
 
 USED_UP = frozenset({"quota-of-a-day", "quota-of-hashtags"})
-"""Rules by which a site says so itself."""
+"""Rules of responses in which a site reports a used-up quota."""
 _OWN = "quota"
 """The rule of what is not sent."""
 
 
 class QuotaMiddleware:
-    """Requests with meta["harvester_quota"] take of it each time that they are sent. Off for spiders without any."""
+    """Counts requests with meta["harvester_quota"] each time they are sent. Off for spiders without quotas."""
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler, self._config = crawler, config
@@ -47,12 +47,12 @@ class QuotaMiddleware:
         quota = Quota(*given)
         if until := await self._of_database().take(quota):
             request.meta[QUOTA_UNTIL] = until.timestamp()
-            request.meta.pop(ASKED_AS, None)  # its outcome says nothing of the session
+            request.meta.pop(ASKED_AS, None)  # the outcome does not affect the session
             self._crawler.stats.inc_value(f"harvester/quotas/used_up/{quota.name.partition(' ')[0]}")
             raise RequestFailed(Verdict(Outcome.RATE_LIMITED, used_up(quota, until), rule=_OWN), 1)
 
     async def exhaust(self, quota: Quota) -> datetime:
-        """Notes what the site said; when it may be asked again."""
+        """Notes that the site reported the quota as used up; returns when it may be used again."""
         return await self._of_database().exhaust(quota)
 
     def _of_database(self) -> Quotas:
@@ -62,7 +62,7 @@ class QuotaMiddleware:
         return self._quotas
 
     def _judge(self, request: Request, verdict: Verdict, response: Response | None) -> Advice | None:
-        """A request that was not sent is no attempt. One whose quota is used up at the site is not tried again."""
+        """Makes a request that was not sent free. A quota used up at the site prevents a retry."""
         if verdict.rule == _OWN:
             return Advice.FREE
         return Advice.NONE if verdict.rule in USED_UP and QUOTA in request.meta else None
@@ -73,7 +73,7 @@ class QuotaMiddleware:
 
 
 async def waits_until(crawler: Crawler, request: Request, verdict: Verdict) -> datetime | None:
-    """Until when a request that failed is to wait for its quota; None when that is not why it failed."""
+    """Returns until when a failed request has to wait for its quota; None if it failed for another reason."""
     if (until := request.meta.get(QUOTA_UNTIL)) is not None and verdict.rule == _OWN:
         return datetime.fromtimestamp(until, UTC)
     middleware = crawler.get_downloader_middleware(QuotaMiddleware)
@@ -83,6 +83,6 @@ async def waits_until(crawler: Crawler, request: Request, verdict: Verdict) -> d
 
 
 def used_up(quota: Quota, until: datetime) -> str:
-    """For people."""
+    """Returns a message for people."""
     what = f"{quota.most} in {quota.window_s / 86_400:g} days" if quota.window_s else f"{quota.most} a day"
     return f"the quota of {quota.name.partition(' ')[0]} is used up: {what}; until {until:%Y-%m-%d %H:%M} UTC"

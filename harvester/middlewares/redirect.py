@@ -1,4 +1,4 @@
-"""Downloader middleware: redirects are followed as Scrapy does; one that cannot be is an outcome like all others."""
+"""Downloader middleware: follows redirects as Scrapy does; a failure becomes an outcome like all others."""
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.redirect import MetaRefreshMiddleware as ScrapyMetaRefreshMiddleware
@@ -15,11 +15,11 @@ from harvester.parsers.web.join import browser_join
 
 _STATUSES = (301, 302, 303, 307, 308)
 _MOST_SHOWN = 200
-"""Characters of an address."""
+"""Maximum number of characters of a URL in a message."""
 
 
 class RedirectMiddleware(ScrapyRedirectMiddleware):
-    """In place of Scrapy's, whose exceptions no middleware hears of: they come up on an answer's way back."""
+    """Replaces Scrapy's middleware, whose exceptions no other middleware sees: they are raised on the way back."""
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         where = mask((response.headers.get("Location") or b"").decode("utf-8", "replace"), _MOST_SHOWN)
@@ -42,31 +42,31 @@ class RedirectMiddleware(ScrapyRedirectMiddleware):
         return await failed_on_its_way_back(self.crawler, request, RedirectError(said), cause)
 
     def _is_wanted(self, request: Request, response: Response) -> bool:
-        """Whether it is to be seen as it is."""
+        """Returns True if the request or its spider wants to see redirects."""
         wants = ("dont_redirect", "dont_retry", "handle_httpstatus_list", "handle_httpstatus_all")
         of_spider = getattr(self.crawler.spider, "handle_httpstatus_list", ())
         return any(request.meta.get(name) for name in wants) or response.status in of_spider
 
 
 def _as_browsers_read(response: Response) -> Response:
-    """Scrapy and urljoin would take a backslash for a letter, and `///host` for a path. Raises ValueError."""
+    """Resolves Location like browsers: Scrapy and urljoin misread backslashes and `///host`. Raises ValueError."""
     given = response.headers.get("Location")
     if response.status not in _STATUSES or given is None:
         return response
     if not given.strip():
         return response.replace(headers={name: each for name, each in response.headers.items() if name != b"Location"})
-    # Latin-1 keeps the bytes; Scrapy escapes them one by one, as UTF-8 or as what else they are.
+    # Latin-1 preserves the bytes; Scrapy escapes them one by one, in whatever encoding they are.
     where = browser_join(response.url, given.decode("latin-1")).encode("latin-1")
     return response.replace(headers={**response.headers, "Location": where})
 
 
 class MetaRefreshMiddleware(ScrapyMetaRefreshMiddleware):
-    """The same for meta elements, which spiders of Scrapy follow. One that leads nowhere is left alone."""
+    """Follows meta elements, which spiders of Scrapy follow. An element that leads nowhere is ignored."""
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         try:
             return super().process_response(request, response)
-        except ValueError:  # it leads to what is no address, like javascript:
+        except ValueError:  # an invalid URL, like javascript:
             return response
         except IgnoreRequest as error:
             times = request.meta.get("redirect_times", 0)

@@ -1,8 +1,8 @@
-"""Downloader middleware: what robots.txt forbids is not asked for, and nothing is while robots.txt cannot be read.
+"""Downloader middleware: refuses URLs that robots.txt forbids, and sends nothing while robots.txt cannot be read.
 
-In place of Scrapy's, which asks for everything when robots.txt fails, keeps it for ever, and takes no account of whom
-it speaks to (see parsers/web/robots.py). ROBOTSTXT_OBEY and ROBOTSTXT_USER_AGENT mean what they mean there, and so does
-meta["dont_obey_robotstxt"]. A site's entry may say `obey_robots = false`, with the reason.
+Replaces Scrapy's middleware, which allows everything when robots.txt fails, keeps it for ever, and ignores which user
+agent its rules address (see parsers/web/robots.py). ROBOTSTXT_OBEY, ROBOTSTXT_USER_AGENT and
+meta["dont_obey_robotstxt"] work as in Scrapy. A site's entry may set `obey_robots = false`, with the reason.
 """
 
 import asyncio
@@ -32,11 +32,12 @@ from harvester.politeness.robots import OriginRobots, robots_of
 from harvester.shutdown import pause
 
 MOST_WAITS = 8
-"""How often a leased request waits for robots.txt, in the frontier and unspent: for 20 minutes in all."""
+"""Maximum number of times that a leased request waits for robots.txt, in the frontier and unspent: 20 minutes in all."""
 MOST_PAUSES = 2
-"""How often a request without a lease does, in this process; one that is not to be retried (a login) never does."""
+"""Maximum number of times that a request without a lease waits, in this process; with dont_retry (a login) it never
+does."""
 WAIT_HERE_S = 5.0
-"""How long a leased request waits in this process while robots.txt is on its way."""
+"""Seconds that a leased request waits in this process while robots.txt is being fetched."""
 _UNANSWERED = (
     CannotResolveHostError,
     DownloadConnectionRefusedError,
@@ -44,13 +45,13 @@ _UNANSWERED = (
     DownloadTimeoutError,
     ResponseDataLossError,
 )
-"""What spiders of Scrapy hear of at once: the host that gives no robots.txt would give no page either."""
+"""Failures that spiders of Scrapy receive at once: a host without robots.txt would not serve a page either."""
 _FINAL = (Outcome.POLICY_DENIED,)
-"""Waiting helps none of these: the host is in a private network, and nothing is asked of it."""
+"""Outcomes that waiting cannot change: the host is in a private network, and nothing is sent to it."""
 
 
 class RobotsMiddleware:
-    """Lets no request pass that robots.txt forbids, and none before its robots.txt was read."""
+    """Refuses requests that robots.txt forbids, and delays requests until robots.txt was read."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -63,7 +64,7 @@ class RobotsMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
-        """A request of the frontier waits there while robots.txt cannot be read."""
+        """Checks the rules. A request of the frontier waits there while robots.txt cannot be read."""
         url = request.url
         if request.meta.get(DONT_OBEY) or not self._robots.obeyed(url):
             return None
@@ -76,7 +77,7 @@ class RobotsMiddleware:
         return None
 
     async def _read(self, origin: OriginRobots, request: Request) -> Request | None:
-        """Waits until the rules of the origin are known; a request that is returned waits in the frontier."""
+        """Waits until the rules of the origin are known; a returned request waits in the frontier."""
         leased = LEASE in request.meta
         most = MOST_WAITS if leased else 0 if request.meta.get("dont_retry") else MOST_PAUSES
         pauses = 0
@@ -90,13 +91,13 @@ class RobotsMiddleware:
                 if monotonic() < origin.until:
                     break
             if origin.robots is not None:
-                return None  # the last one that could be read counts meanwhile
+                return None  # the last readable version counts meanwhile
             if origin.unpaid is not None:
                 raise origin.unpaid.at(origin.retry_at - monotonic())
             assert origin.failure
             if isinstance(origin.error, _UNANSWERED) and not waits_out_faults(self._crawler):
                 raise _copy(origin.error)
-            # Each failure counts, also one after which it is time for the next by now.
+            # Each failure counts, even if the next attempt is already due.
             waits = request.meta.get(ROBOTS_WAITS, 0) if leased else pauses
             if origin.failure.outcome in _FINAL or waits >= most:
                 raise RequestFailed(origin.failure, waits + 1)
@@ -116,7 +117,7 @@ class RobotsMiddleware:
 
 
 def _copy(error: Exception) -> Exception:
-    """For one request alone: what it comes to is written into it."""
+    """Copies an exception for one request, since its verdict is written into it."""
     again = type(error)(*error.args)
     if fault := LocalFault.behind(error):
         again.local_fault = fault  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""Downloader middleware: each site is asked no faster than it allows, and not at all while it says wait.
+"""Downloader middleware: sends requests no faster than each site allows, and none while a site demands a pause.
 
-It stands nearest the network, so that nothing else can send a request past it. Scrapy's own slots cannot hold
-back what they have queued, and ignore Retry-After and the rate-limit headers; hence the waiting is done here.
+Stands nearest the network, so that no other component can send a request past it. Scrapy's own slots cannot hold back
+requests that they have queued, and ignore Retry-After and rate-limit headers; so the waiting is done here.
 """
 
 import time
@@ -61,7 +61,7 @@ class ThrottleMiddleware:
         self._leave(request)
 
     def _leave(self, request: Request) -> None:
-        """Gives the permit back. A request that a middleware nearer the network has replaced comes here anew."""
+        """Returns the permit. A request replaced by a middleware nearer the network comes here again."""
         if slot := request.meta.pop(SLOT, None):
             limiter, name = slot
             limiter.release(name)

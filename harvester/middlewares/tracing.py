@@ -1,8 +1,8 @@
-"""Spider middleware: the way of a request as a trace of OpenTelemetry, from its lease to its acknowledgement.
+"""Spider middleware: records a request as an OpenTelemetry trace, from its lease to its acknowledgement.
 
-On where HARVESTER_TRACES_URL says who takes traces; needs the extra `tracing`. Where it is off nothing of it is called.
-A trace is a span `request` with spans `download`, `parse`, `pipelines` and `ack` in it. A request that goes back to the
-frontier, as for a retry, has ended with that; its next lease is another trace.
+On if HARVESTER_TRACES_URL names a collector; needs the extra `tracing`. When off, it costs nothing. A trace is a span
+`request` that contains the spans `download`, `parse`, `pipelines` and `ack`. It ends when the request goes back to
+the frontier, as for a retry; the next lease starts another trace.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # an extra
     from opentelemetry.trace import Span, Tracer
 
 MOST_SHOWN = 500
-"""Characters of an address."""
+"""Maximum number of characters of a URL."""
 
 
 @dataclass
@@ -40,20 +40,20 @@ class Traced:
 
     root: Span
     spans: dict[str, Span] = field(default_factory=dict)
-    """By name, those that have not ended."""
+    """Open spans by name."""
     items: int = 0
-    """That are in the pipelines."""
+    """Number of items in the pipelines."""
 
 
 class TracingMiddleware:
-    """Next to the spider, so that `parse` is the time until its callback has come to its end."""
+    """Stands next to the spider, so that `parse` lasts until its callback has finished."""
 
     def __init__(self, crawler: Crawler, provider: TracerProvider) -> None:
         self._crawler = crawler
         self._provider = provider
         self._tracer: Tracer = provider.get_tracer("harvester", __version__)
         self._traced: dict[str, Traced] = {}
-        """By the id of the lease."""
+        """Traced leases by id."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -75,16 +75,16 @@ class TracingMiddleware:
 
     def spider_opened(self) -> None:
         scheduler = self._scheduler
-        if scheduler is not None:  # one without leases is empty, and so as nothing
+        if scheduler is not None:  # a scheduler without leases has length 0, so it is false
             scheduler.watch(self._lease_begins, self._lease_ends)
 
     def engine_stopped(self) -> None:
-        """What is left ends here, and all is sent."""
+        """Ends the remaining traces, and sends all."""
         for lease in list(self._traced):
             self._end(lease)
         self._provider.shutdown()
 
-    # The way of a request ---------------------------------------------------------------------------------
+    # Events of a request ----------------------------------------------------------------------------------
 
     def _lease_begins(self, request: Request, lease: InFlight) -> None:
         attributes: dict[str, Any] = {
@@ -145,7 +145,7 @@ class TracingMiddleware:
 
             traced.root.set_status(StatusCode.ERROR, mask(operation.reason, MOST_SHOWN))
         if outcome != "ok":
-            self._end(lease)  # nobody is told when Redis has taken it
+            self._end(lease)  # other ends are not acknowledged
             return None
         self._begin_span(traced, "ack")
         return lambda: self._end(lease)
@@ -183,7 +183,8 @@ class TracingMiddleware:
 
 
 def provider_of(config: Config, spider: str) -> TracerProvider:
-    """Sends a share of the traces by OTLP over HTTP, in a thread of its own. Raises UsageError without the extra."""
+    """Returns a provider that sends a share of the traces by OTLP over HTTP, in its own thread. Raises UsageError
+    without the extra."""
     if not all(importlib.util.find_spec(name) for name in ("opentelemetry", "opentelemetry.exporter.otlp.proto.http")):
         raise UsageError("HARVESTER_TRACES_URL needs the extra `tracing`: uv pip install 'harvester[tracing]'.")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -1,4 +1,4 @@
-"""Takes one content coding off a body, and tells whether its stream came to an end: Scrapy's own functions do not."""
+"""Removes one content coding from a body, and reports whether its stream is complete, unlike Scrapy's functions."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -10,16 +10,16 @@ from scrapy.utils._compression import _check_max_size
 from scrapy.utils.gz import gunzip
 
 _PIECE_BYTES = 16 * 1024 * 1024
-"""Unpacked at once. For each piece, deflate and brotli copy all that is left."""
+"""Maximum number of bytes to unpack at once. For each piece, deflate and brotli copy all remaining bytes."""
 _GZIP = b"\x1f\x8b"
-"""How a member of a gzip stream begins."""
+"""The first bytes of a member of a gzip stream."""
 
 
 def unpack(coding: bytes, body: bytes, max_size: int) -> tuple[bytes, bool]:
-    """Returns what `body` holds, as far as it came, and whether it is whole. An empty body is whole.
+    """Returns the unpacked body, as far as it was received, and whether it is complete. An empty body is complete.
 
-    Raises ValueError if more than `max_size` bytes come of it (0: no limit), and each library's own error for what is
-    no such stream.
+    Raises ValueError if the result exceeds `max_size` bytes (0: no limit), and each library's own error for an
+    invalid stream.
     """
     if not body:
         return b"", True
@@ -39,7 +39,8 @@ def unpack(coding: bytes, body: bytes, max_size: int) -> tuple[bytes, bool]:
 
 
 def _inflated(body: bytes) -> Iterator[bytes | None]:
-    """Of zlib's form, or of the bare one that some servers send. None comes last if the stream has its end."""
+    """Yields the pieces of zlib's format, or of bare deflate as some servers send it. None comes last if the stream
+    is complete."""
     stream = zlib.decompressobj()
     try:
         piece = stream.decompress(body, _PIECE_BYTES)
@@ -81,7 +82,7 @@ _PIECES: dict[bytes, Callable[[bytes], Iterator[bytes | None]]] = {
 
 
 def _has_gzip_end(body: bytes, size: int) -> bool:
-    """True if each member is whole. What follows them and begins none is passed over, as browsers do."""
+    """Returns True if each member is complete. Other bytes after them are ignored, as browsers do."""
     if int.from_bytes(body[-4:], "little") == size % 2**32:
         return True
     while body and (body.startswith(_GZIP) or body == _GZIP[:1]):

@@ -1,8 +1,8 @@
-"""Downloader middleware: what a site says of training and text mining is written on the records of its pages.
+"""Downloader middleware: writes a site's opt-outs from training and text mining on the records of its pages.
 
-Headers and meta elements of a page are always looked at. robots.txt, tdmrep.json and ai.txt of its origin are read,
-once, when the site's entry or the spider says `read_opt_outs`. The crawl goes on whatever they say, except where the
-entry says `honour_opt_outs = "skip"`.
+Headers and meta elements of a page are always read. robots.txt, tdmrep.json and ai.txt of its origin are read once,
+if the site's entry or the spider sets `read_opt_outs`. The crawl continues whatever they say, unless the entry sets
+`honour_opt_outs = "skip"`.
 """
 
 from typing import Any, Self
@@ -25,7 +25,7 @@ _HEADERS = frozenset({b"Content-Usage", b"X-Robots-Tag", b"Tdm-Reservation"})
 
 
 class UsageMiddleware:
-    """Puts `usage` into the provenance of records, by way of HarvesterSpider.provenance."""
+    """Puts `usage` into the provenance of records, through HarvesterSpider.provenance."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -41,7 +41,7 @@ class UsageMiddleware:
 
     async def process_request(self, request: Request) -> None:
         meta = request.meta
-        meta.pop(USAGE, None)  # of the page whose meta it may have copied
+        meta.pop(USAGE, None)  # may be copied from another page
         if not self._reads_files(request):
             return
         known = await self._files.known(request.url)
@@ -73,7 +73,7 @@ class UsageMiddleware:
         return response
 
     def _refusal(self, request: Request, usage: Usage) -> RequestFailed:
-        """The site does not want the page to be used."""
+        """Counts a page whose site opts out, and returns the exception."""
         said = f"{host_of(request.url)} opts out: {'; '.join(usage.signals)[:200]}"
         self._stats.inc_value("harvester/usage/skipped")
         return RequestFailed(Verdict(Outcome.POLICY_DENIED, said), 1)
@@ -91,9 +91,9 @@ def _wants(politeness: Any) -> bool:
 
 
 def _texts(headers: Headers) -> dict[str, str]:
-    """Those of the headers that may say something; several of a name joined, as RFC 9110 allows.
+    """Returns the headers that may contain opt-outs; repeated headers are joined, as RFC 9110 allows.
 
-    Not so X-Robots-Tag: each has its own robot, whose name counts up to the end of the line.
+    X-Robots-Tag is joined by line breaks: each may name a robot, which counts up to the end of the line.
     """
     joints = {"Content-Usage": b", ", "X-Robots-Tag": b"\n", "TDM-Reservation": b", ", "TDM-Policy": b", "}
     return {
