@@ -1,4 +1,4 @@
-"""The Scrapy add-on. One line brings harvester into a project: `ADDONS = {"harvester.Addon": 500}`.
+"""The Scrapy add-on. One line adds harvester to a project: `ADDONS = {"harvester.Addon": 500}`.
 
 It sets single values at Scrapy's priority for add-ons, so that the project, its spiders and `-s` win. It puts
 components into the `_BASE` dictionaries, and Scrapy merges the project's own into them.
@@ -35,17 +35,17 @@ SETTINGS: dict[str, Any] = {
     "STATS_DUMP": False,  # default True; the summary says it in words
     "LOG_LEVEL": "INFO",  # default DEBUG
     "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",  # default logs every page and item
-    # Pictures and PDFs (pipelines/files.py)
+    # Images and PDFs (pipelines/files.py)
     "IMAGES_STORE_S3_ACL": "bucket-owner-full-control",  # default private: refused by buckets that have ACLs disabled
     "SCRAPYD_JOB": "",  # the crawl command sets it to the job's id at Scrapyd; RunHistory writes it down
 }
-"""Setting -> value. Each that is not Scrapy's default says why."""
+"""Values by setting. A value that differs from Scrapy's default has its reason."""
 
 COMPONENTS: dict[str, dict[str, int | str | None]] = {
     "DOWNLOAD_HANDLERS": {
         "http": _HANDLER,  # default: Twisted's, at about twice the CPU of aiohttp's
         "https": _HANDLER,
-        **dict.fromkeys(("file", "ftp", "s3")),  # default: read, for whatever page leads to them
+        **dict.fromkeys(("file", "ftp", "s3")),  # default: enabled, for any page that links to them
     },
     "SPIDER_MIDDLEWARES": {
         "harvester.middlewares.httperror.HttpErrorMiddleware": 50,  # as Scrapy's; it knows the verdict
@@ -105,7 +105,7 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
         "xml": "harvester.stores.exporters.XmlFeed",  # default writes characters that no reader accepts
     },
 }
-"""Setting -> harvester's components, which go into its `_BASE`."""
+"""Harvester's components by setting, which are added to its `_BASE`."""
 
 REPLACED = {
     "SPIDER_MIDDLEWARES": {
@@ -129,7 +129,7 @@ REPLACED = {
         "spidermon.contrib.scrapy.extensions.Spidermon": "harvester.monitors.extension.RunMonitoring",
     },
 }
-"""Setting -> component of Scrapy -> the one of harvester that does its work."""
+"""Replaced components of Scrapy by setting, with harvester's component for each."""
 MAY_BE_OFF = (
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware",
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware",
@@ -159,7 +159,7 @@ class Addon:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """Sets what commands read before a crawler exists."""
+        """Sets values that commands read before a crawler exists."""
         config = load_config()
         values = SETTINGS | {
             "USER_AGENT": config.user_agent,  # names us and a contact
@@ -177,11 +177,11 @@ class Addon:
         _quieten(settings["LOG_LEVEL"] == "DEBUG")
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Sets the rest, after the spider's custom_settings."""
+        """Sets the remaining values, after the spider's custom_settings."""
         self.update_pre_crawler_settings(settings)
         if is_reactor_installed():  # by a script, which chose the event loop; Scrapy refuses another one
             settings.set("ASYNCIO_EVENT_LOOP", None, _PRIORITY)
-        if not settings["SPIDER_MIDDLEWARES_BASE"]:  # a project or spider that wants none of Scrapy's
+        if not settings["SPIDER_MIDDLEWARES_BASE"]:  # a project or spider that wants none from Scrapy
             settings.set("SPIDER_MIDDLEWARES_BASE", COMPONENTS["SPIDER_MIDDLEWARES"], _ABOVE_ALL)
         for name, replaced in REPLACED.items():
             _put_in_place(settings, name, replaced)
@@ -194,14 +194,14 @@ class Addon:
 
 
 def is_brought_into(settings: BaseSettings) -> bool:
-    """Returns whether a project has the add-on."""
+    """Returns True if a project has the add-on."""
     return any(load_object(addon) is Addon for addon, order in settings.getdict("ADDONS").items() if order is not None)
 
 
 def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -> None:
     """Removes the Scrapy components that harvester replaces from a project's own dictionary.
 
-    A replacement is switched off where the project switched off the component, if it may be.
+    A replacement is off if the project switched off the replaced component, where that is allowed.
     """
     given = settings.getdict(name)
     own = {_loaded(component): component for component in given}
@@ -215,7 +215,7 @@ def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -
 
 
 def _loaded(component: Any) -> Any:
-    """Returns what a path names, and as Scrapy does, the path itself when its module has nothing of that name."""
+    """Returns the object at a path, or like Scrapy the path itself if its module does not contain the object."""
     try:
         return load_object(component)
     except (NameError, TypeError, ValueError):
@@ -223,7 +223,7 @@ def _loaded(component: Any) -> Any:
 
 
 def _quieten(says_all: bool) -> None:
-    """Hides what Scrapy logs at every start, unless `says_all`."""
+    """Hides Scrapy's log lines of every start, unless `says_all`."""
     for name in _LEAST_LEVELS:
         logger = logging.getLogger(name)
         (logger.removeFilter if says_all else logger.addFilter)(_is_wanted)  # Scrapy resets their levels

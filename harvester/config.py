@@ -28,21 +28,21 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "HARVESTER_"
 _is_address = re.compile(r"[\w+]+://(?:[^:/@]*:([^/@]*)@)?.*").fullmatch
-"""Its group is the password."""
+"""The group is the password."""
 _secret_options = re.compile(r"(?:password|token|secret)\w*[=:]([^&;,]+)", re.IGNORECASE).findall
-"""The values of an address's options that are secrets: of tlsCertificateKeyFilePassword, AWS_SESSION_TOKEN."""
+"""Finds secrets in the options of a URL, such as tlsCertificateKeyFilePassword and AWS_SESSION_TOKEN."""
 NEAR = 0.85
-"""How much alike a variable and the setting must be that may have been meant, from 0 to 1."""
+"""Minimum similarity, from 0 to 1, of an unknown variable to the setting that is suggested for it."""
 
 _is_of_credentials = re.compile(rf"{PREFIX}(?:SESSION_\w+_(?:USER|PASSWORD)|PUBLISH_\w+_(?:URL|SECRETS))").fullmatch
-"""See identities/credentials.py and publish/sinks.py."""
+"""Matches variables of identities/credentials.py and publish/sinks.py."""
 _is_of_kubernetes = re.compile(rf"{PREFIX}\w*_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT(?:_\d+_(?:TCP|UDP)\w*)?)").fullmatch
-"""It tells each container of each service, `harvester-redis` too."""
+"""Matches variables that Kubernetes sets in each container for each service, such as `harvester-redis`."""
 _WEB_ADDRESS = r"^https?://[^/\s]+"
 _WEB_ADDRESS_OR_NONE = r"^(?:https?://[^/\s]+.*)?$"
 _WHOLE_ADDRESS_OR_NONE = r"^(?:https?://[^/\s]+\S*)?$"
 _HOSTS = r"^\s*(?:[^\s,/@]+(?:\s*,\s*[^\s,/@]+)*)?\s*$"
-"""Names or addresses with or without a port, between commas."""
+"""Names or IP addresses with or without a port, separated by commas."""
 _DATABASE = r"^[A-Za-z0-9_-]{1,38}$"
 _CONTACT = r"^(?:[^\x00-\x1f\x7f]{3,})?$"
 _NUMBER = r"^[0-9]*$"
@@ -55,20 +55,20 @@ _WANTED = {
     _CONTACT: "give an e-mail address or a page of yours, as mailto:NAME@YOUR-DOMAIN",
     _NUMBER: "give its number",
 }
-"""Pattern -> what is said of a value that is not like it."""
+"""Error message by pattern, for values that do not match it."""
 DATABASE = "harvester"
-"""Of MongoDB, unless another one is configured."""
+"""The default name of the MongoDB database."""
 NO_CONTACT = (
     "HARVESTER_CONTACT is not set: whoever runs the sites that are asked cannot reach you. Set it to an e-mail address"
     " or a page of yours, as mailto:NAME@YOUR-DOMAIN."
 )
-"""What is said of a run that asks sites of others without one."""
+"""The warning of a run that visits foreign sites without a contact."""
 TOLD = "_HARVESTER_TOLD"
-"""A variable that is set for processes whose starter has warned of variables that are not read."""
+"""A variable set for child processes, whose parent has already warned of unknown variables."""
 
 
 def _checked_webhook(value: SecretStr) -> SecretStr:
-    """The address is in no message: it is a secret."""
+    """Checks a webhook's URL. The message does not contain it, since it is a secret."""
     if (address := value.get_secret_value()) and not _is_web_address(address):
         raise ValueError("is no web address; give the whole one, like https://hooks.example.org/services/...")
     return value
@@ -84,7 +84,7 @@ def _is_web_address(text: str) -> bool:
 
 
 def _checked_names(value: str) -> str:
-    """A name with a scheme or a port would never be the one that is asked for."""
+    """Checks host names, since a name with a scheme or a port would never match a request."""
     for name in filter(None, map(str.strip, value.split(","))):
         if re.search(r"[\s/@]", name) or (":" in name and not _is_ip_address(name.strip("[]"))):
             raise ValueError(f"{name!r} is no name alone; give it without scheme and port, as harvester.example.org")
@@ -92,7 +92,7 @@ def _checked_names(value: str) -> str:
 
 
 def _checked_proxies(value: str) -> str:
-    """A name would never be the address from which a proxy comes, and `*` would believe everybody."""
+    """Checks proxy addresses, since a name would never match a peer, and `*` would trust everybody."""
     for address in filter(None, map(str.strip, value.split(","))):
         try:
             network = ip_network(address)
@@ -117,7 +117,7 @@ Webhook = Annotated[SecretStr, AfterValidator(_checked_webhook)]
 
 
 class Config(BaseSettings):
-    """One object for the whole program. Secrets are SecretStr, so that no log or repr can show them."""
+    """The settings of the whole program. Secrets are SecretStr, so that no log or repr can show them."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -341,7 +341,7 @@ class Config(BaseSettings):
     @field_validator("state_dir", "data_dir", "sites_dir", "proxies_file", "publish_file", "token_file", mode="before")
     @classmethod
     def _no_path_is_empty(cls, value: object) -> object:
-        """An empty one would be the current folder."""
+        """Treats an empty path as not set, since it would be the current folder."""
         if value == "":
             raise PydanticUseDefault
         return value
@@ -359,7 +359,8 @@ class Config(BaseSettings):
 
 @lru_cache(maxsize=1)
 def load_config() -> Config:
-    """The configuration of this process. Raises UsageError that names each bad variable; warns of those not read."""
+    """Returns the settings of this process. Raises UsageError that names each bad variable; warns of unknown
+    variables."""
     config = read_config()
     _hide_secrets(config)
     if config.log_format == "json":
@@ -371,7 +372,7 @@ def load_config() -> Config:
 
 
 def _hide_secrets(config: Config) -> None:
-    """No log line, reason or report of this process shows one, whoever says it."""
+    """Masks the secrets in every log line, reason and report of this process."""
     mask_log()
     shown = [value for field in Config.model_fields if isinstance(value := getattr(config, field), str)]
     for field in Config.model_fields:
@@ -386,7 +387,7 @@ def _hide_secrets(config: Config) -> None:
 
 
 def read_config() -> Config:
-    """The configuration as it is now. Raises UsageError that names each bad variable."""
+    """Reads the current settings. Raises UsageError that names each bad variable."""
     try:
         return Config()
     except (OSError, UnicodeDecodeError) as error:
@@ -401,7 +402,7 @@ def _said_of_value(error: ErrorDetails) -> str:
 
 
 def misspelt(config: Config) -> list[str]:
-    """A sentence for each HARVESTER_* variable (environment, .env) that neither is a setting nor named by a site."""
+    """Returns a warning for each HARVESTER_* variable (environment, .env) that no setting and no site's entry uses."""
     in_environment, in_file = _given()
     given = in_environment | in_file
     known = names()
@@ -413,20 +414,20 @@ def misspelt(config: Config) -> list[str]:
 
 
 def _given() -> tuple[set[str], set[str]]:
-    """The variables of the environment, and those of `.env`, in capital letters."""
+    """Returns the variables of the environment, and of `.env`, in capital letters."""
     env_file = Config.model_config.get("env_file")
     in_file = _named_in(Path(env_file)) if isinstance(env_file, str) else ()
     return {name.upper() for name in os.environ}, {name.upper() for name in in_file}
 
 
 def variable_of(setting: str) -> str:
-    """The name of the variable by which a setting was given: it may have several. Else the one that it would have."""
+    """Returns the variable that a setting was given by; without one, the first that it may have."""
     field = next((each for each in Config.model_fields if setting.upper() in (each.upper(), *_variables(each))), "")
     return given_by(field)[0] if field else setting
 
 
 def given_by(field: str) -> tuple[str, Literal["environment", ".env", ""]]:
-    """The variable by which a field of Config was given, else the first that it may have; and where that stands."""
+    """Returns the variable that a field was given by, or the first that it may have; and its source."""
     variables = _variables(field)
     environment, in_file = _given()
     for name in variables:
@@ -436,21 +437,21 @@ def given_by(field: str) -> tuple[str, Literal["environment", ".env", ""]]:
 
 
 def variable_value(name: str) -> str:
-    """Of a variable that is no setting: from the environment, or from `.env`; empty when it is in neither."""
+    """Returns the value of a variable that is no setting, from the environment or `.env`; empty if unset."""
     env_file = Config.model_config.get("env_file")
     in_file = dotenv_values(env_file) if isinstance(env_file, str) else {}
     return os.environ.get(name) or in_file.get(name) or ""
 
 
 def _named_in(env_file: Path) -> Iterator[str]:
-    """Its variables. Of lines that are none, the reading of the settings has warned."""
+    """Yields the variables of the file. pydantic has already warned of invalid lines."""
     if env_file.is_file():
         with env_file.open(encoding="utf-8") as lines:
             yield from (line.key for line in parse_stream(lines) if line.key)
 
 
 def names() -> set[str]:
-    """All variables that are settings."""
+    """Returns all variables that are settings."""
     return {name for field in Config.model_fields for name in _variables(field)}
 
 
@@ -460,17 +461,17 @@ def _variables(field: str) -> list[str]:
 
 
 def _secrets_of_sites(config: Config) -> set[str]:
-    """The variables from which steps on pages of sites are filled in."""
+    """Returns the variables that sites' steps on pages are filled in from."""
     found: set[str] = set()
     for file in config.sites_dir.rglob("*.toml") if config.sites_dir else ():
-        with suppress(OSError, ValueError):  # it is told where the sites are used
+        with suppress(OSError, ValueError):  # reported where the sites are used
             tables = tomllib.loads(file.read_text(encoding="utf-8-sig"))
             found.update(f"{PREFIX}{name.upper()}" for name in _secrets(tables))
     return found
 
 
 def _secrets(value: Any) -> Iterator[str]:
-    """What stands under a key `secret`, at any depth."""
+    """Yields the values of all keys `secret`, at any depth."""
     if isinstance(value, Mapping):
         if isinstance(name := value.get("secret"), str) and name:
             yield name

@@ -1,4 +1,4 @@
-"""Decides the encoding of a text that came as bytes. Whoever reads text asks here, whatever kind of document it is."""
+"""Decides the encoding of texts that arrive as bytes, for all kinds of documents."""
 
 import codecs
 from functools import lru_cache
@@ -9,33 +9,33 @@ from w3lib.encoding import html_body_declared_encoding, http_content_type_encodi
 
 UTF8 = "utf-8"
 _ANSI = "cp1252"
-"""Windows calls it ANSI: what old servers and programs send when they do not say what they send."""
+"""Windows calls it ANSI: the encoding of old servers and programs that declare none."""
 _ZEROS = (
     (b"\0\0\0.", "utf-32-be"),
     (b".\0\0\0", "utf-32-le"),
     (b"\0.\0.", "utf-16-be"),
     (b".\0.\0", "utf-16-le"),
 )
-"""Where the zero bytes of the first ASCII characters stand (XML, appendix F.1)."""
+"""Positions of the zero bytes among the first ASCII characters (XML, appendix F.1)."""
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
-"""Codecs of Python that a server can name, and that are no charsets."""
+"""Codecs of Python that a server can name, but that are no charsets."""
 
 
 def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
     """Returns Python's name of the encoding of a text.
 
-    A byte order mark decides, then the charset of the answer's Content-Type, then the document's own XML declaration
-    or meta element, as in browsers. Without any of them the text is UTF-8 if it can be, else Windows-1252. A text that
-    is declared as UTF-8 and has nothing of it is Windows-1252, and one that has odd bytes among UTF-8 stays UTF-8.
-    `prefers_utf8` is for kinds that are UTF-8 by their standard, like JSON and robots.txt, and for servers whose
-    declarations are known to be wrong: a text that can be UTF-8 is UTF-8 then, whatever is declared.
+    A byte order mark decides, then the charset of the response's Content-Type, then the document's own XML
+    declaration or meta element, as in browsers. Without these the text is UTF-8 if it is valid UTF-8, else
+    Windows-1252. A text that is declared as UTF-8 but contains none is Windows-1252; mostly valid UTF-8 stays UTF-8.
+    `prefers_utf8` is for kinds that are UTF-8 by their standard, like JSON and robots.txt, and for servers with wrong
+    declarations: valid UTF-8 then counts as UTF-8, whatever is declared.
     """
     if certain := certain_encoding(body):
         return certain
     declared = _charset(http_content_type_encoding(content_type))
-    if declared and declared.startswith(("utf-16", "utf-32")):  # the text has no mark, and may be of another encoding
+    if declared and declared.startswith(("utf-16", "utf-32")):  # the text has no mark, and may have another encoding
         declared = (declared if declared[6:] else f"{declared}-le") if b"\0" in body else UTF8
-    # That a declaration could be read as ASCII proves that the text is not UTF-16.
+    # A declaration that is readable as ASCII proves that the text is not UTF-16.
     elif not declared and (declared := _charset(html_body_declared_encoding(body))):
         declared = UTF8 if declared.startswith(("utf-16", "utf-32")) else declared
     is_decided = declared not in (None, UTF8) and (not prefers_utf8 or declared.startswith(("iso2022", "hz")))
@@ -46,12 +46,13 @@ def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = Fal
 
 
 def decode_text(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
-    """Returns the text without its byte order mark. A byte that cannot be read becomes U+FFFD and costs no more."""
+    """Returns the text without its byte order mark. Unreadable bytes become U+FFFD."""
     return to_unicode(body, encoding_of(body, content_type, prefers_utf8=prefers_utf8)).removeprefix("\ufeff")
 
 
 def as_utf8(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> bytes:
-    """Returns the same text for parsers that take bytes. An XML or HTML parser must be told that it is UTF-8."""
+    """Returns the text as UTF-8, for parsers that take bytes. An XML or HTML parser needs the encoding as an
+    argument."""
     encoding = encoding_of(body, content_type, prefers_utf8=prefers_utf8)
     if encoding == UTF8 and _is_utf8(body):
         return body.removeprefix(codecs.BOM_UTF8)
@@ -59,9 +60,9 @@ def as_utf8(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) 
 
 
 class ReadAsUtf8(RawIOBase):
-    """Reads a file of another encoding as UTF-8, a piece at a time.
+    """Reads a file of another encoding as UTF-8, in pieces.
 
-    What is no text of that encoding becomes bytes that are not UTF-8, so that only its line is bad.
+    Invalid bytes of that encoding become invalid UTF-8, so that only their line is bad.
     """
 
     def __init__(self, source: Any, encoding: str) -> None:
@@ -92,7 +93,7 @@ _KEPT_BAD = "harvester-kept-bad"
 
 
 def _keep_bad(error: UnicodeError) -> tuple[str, int]:
-    """Stands for bad bytes by what cannot be written in UTF-8."""
+    """Replaces bad bytes by a character that is invalid in UTF-8."""
     assert isinstance(error, UnicodeDecodeError)
     return "\udfff", error.end
 
@@ -103,14 +104,14 @@ _ZERO_OR_DOT = b"\0" + b"." * 255
 
 
 def certain_encoding(start: bytes) -> str | None:
-    """Returns the encoding that the first four bytes alone tell: by a mark, or by the zeros of UTF-16 and UTF-32."""
+    """Returns the encoding if the first four bytes decide it: by a mark, or by the zeros of UTF-16 and UTF-32."""
     pattern = start[:4].translate(_ZERO_OR_DOT)
     return read_bom(start)[0] or next((encoding for zeros, encoding in _ZEROS if zeros == pattern), None)
 
 
 @lru_cache(maxsize=256)
 def _charset(encoding: str | None) -> str | None:
-    """None for what Python has a codec for that makes no text of bytes, like base64."""
+    """Returns the encoding, or None if Python's codec of that name does not decode bytes to text, like base64."""
     if encoding is None or encoding in _NO_CHARSETS:
         return None
     try:
@@ -121,7 +122,7 @@ def _charset(encoding: str | None) -> str | None:
 
 
 def _is_mostly_utf8(body: bytes) -> bool:
-    """Tells whether more of what is not ASCII is UTF-8 than is not: a cut or odd character does not change the rest."""
+    """Returns True if most non-ASCII characters are valid UTF-8: a cut or odd character does not change the rest."""
     if _is_utf8(body):
         return True
     text = body.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Numbers as people read them. Plain ASCII, since not every terminal shows more."""
+"""Formats numbers for people. Plain ASCII, since not every terminal shows more."""
 
 import json
 import re
@@ -16,22 +16,22 @@ _userinfo = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 MOST_CHARACTERS = 120
-"""Of a text of others: a bad line, a key, a reason."""
+"""Maximum number of characters of a foreign text: a bad line, a key, a reason."""
 
 
 def shown(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Text of others: shortened, and without what a terminal would obey."""
+    """Shortens a foreign text, and escapes characters that a terminal would obey."""
     shortened = text if len(text) <= most else f"{text[:most]}..."
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shortened)
 
 
 def xml_text(text: str, replacement: str = "") -> str:
-    """A text without the characters that XML 1.0 cannot hold, such as NUL."""
+    """Returns a text without the characters that XML 1.0 cannot hold, such as NUL."""
     return _not_in_xml(replacement, text)
 
 
 def storable(value: Any) -> Any:
-    """JSON-like data in which half a surrogate pair, which no UTF-8 holds, is written as `\\udce9`."""
+    """Returns JSON-like data with lone surrogates, which UTF-8 cannot hold, written as `\\udce9`."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
@@ -42,17 +42,17 @@ def storable(value: Any) -> Any:
 
 
 def number(value: float) -> str:
-    """1204 -> 1,204; a value below 100 that is not whole keeps one decimal."""
+    """Formats a number: 1204 -> 1,204; a value below 100 that is not whole keeps one decimal."""
     return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"
 
 
 def counted(value: int, singular: str, several: str = "") -> str:
-    """1 -> "1 page", 1204 -> "1,204 pages"."""
+    """Formats a count with its noun: 1 -> "1 page", 1204 -> "1,204 pages"."""
     return f"{value:,} {spaced(singular) if value == 1 else several or plural(singular)}"
 
 
 def plural(noun: str) -> str:
-    """Of a regular noun, such as the name of a kind: list_item -> "list items", county -> "counties"."""
+    """Returns the plural of a regular noun, such as a kind's name: list_item -> "list items", county -> "counties"."""
     words = spaced(noun)
     if _ends_in_consonant_and_y(words):
         return words[:-1] + "ies"
@@ -60,12 +60,13 @@ def plural(noun: str) -> str:
 
 
 def how_long(seconds: float) -> str:
-    """How long something is waited for. Below 0: for ever."""
+    """Describes a time to wait. Below 0: for ever."""
     return "until it is stopped" if seconds < 0 else f"for {duration(seconds)}"
 
 
 def duration(seconds: float, rough: bool = False) -> str:
-    """42 -> "42 s", 751 -> "12 min 31 s" (roughly "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07 h"."""
+    """Formats seconds: 42 -> "42 s", 751 -> "12 min 31 s" (rough: "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07
+    h"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -77,7 +78,7 @@ def duration(seconds: float, rough: bool = False) -> str:
 
 
 def size(amount: float) -> str:
-    """Bytes: 12345678 -> "12.3 MB"."""
+    """Formats a number of bytes: 12345678 -> "12.3 MB"."""
     step = 0
     while amount >= 1000 and step < len(_SIZE_UNITS) - 1:
         amount /= 1000
@@ -86,22 +87,22 @@ def size(amount: float) -> str:
 
 
 def spaced(name: str) -> str:
-    """The name of a stage, kind or reason, as words."""
+    """Returns the name of a stage, kind or reason, as words."""
     return name.replace("_", " ")
 
 
 def pattern_of(text: str) -> str:
-    """The words that a reason has in common with those of others: without numbers, names in quotes and signs."""
+    """Returns the words that similar reasons share: without numbers, quoted names and punctuation."""
     return " ".join(_varying.sub(" ", text).lower().split())
 
 
 def without_userinfo(text: str) -> str:
-    """The text without the user names and passwords of the addresses in it."""
+    """Returns the text without user names and passwords in its URLs."""
     return _userinfo.sub("", text)
 
 
 def typed_arguments(arguments: Mapping[str, Any]) -> str:
-    """A spider's arguments as one types them. Left out are those that say nothing."""
+    """Returns a spider's arguments in the form that people type. Arguments that are None are left out."""
     said = {name: value for name, value in arguments.items() if value is not None}
     return " ".join(shlex.quote(f"{name}={_typed(value)}") for name, value in said.items())
 
@@ -115,10 +116,9 @@ def _typed(value: Any) -> str:
 
 
 def typed_command(original: Sequence[str], script: str) -> str:
-    """The command line of this process, to be typed again.
+    """Returns the command line of this process, in a form that can be typed again.
 
-    `original` is sys.orig_argv, because Scrapy takes the command's name out of sys.argv; `script` is
-    sys.argv[0].
+    `original` is sys.orig_argv, because Scrapy takes the command's name out of sys.argv; `script` is sys.argv[0].
     """
     if script in original:
         words = [PurePath(script).name, *original[original.index(script) + 1 :]]

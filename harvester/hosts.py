@@ -1,4 +1,4 @@
-"""Names of hosts in the one form in which they are asked, compared and counted: the one that browsers make of them."""
+"""Host names in one canonical form for requests, comparison and counting: the form that browsers use."""
 
 import re
 import socket
@@ -27,7 +27,7 @@ def ascii_host(host: str) -> str:
     """
     if "%" in host:
         host = unquote_to_bytes(host).decode()
-    if not host.isascii():  # what is ASCII is asked as it is, also if it decodes to no name
+    if not host.isascii():  # an ASCII name is used unchanged, even if it decodes to an invalid name
         try:
             labels = idna.uts46_remap(host, std3_rules=False, transitional=False).split(".")
             decoded = [_decoded(label) for label in labels]
@@ -42,7 +42,7 @@ def ascii_host(host: str) -> str:
 
 
 def ascii_netloc(netloc: str) -> str:
-    """Returns the same of a host with or without a port, and without a user. Raises UnicodeError."""
+    """Returns the ASCII form of a host with or without a port, and without a user. Raises UnicodeError."""
     netloc = netloc.rpartition("@")[2]
     if netloc.startswith("["):
         return netloc.lower()
@@ -51,13 +51,13 @@ def ascii_netloc(netloc: str) -> str:
 
 
 def without_user(url: str) -> str:
-    """Returns an address without the user and password in it, as it may be stored and shown."""
+    """Returns a URL without its user and password, as it may be stored and shown."""
     user = user_of(url)
     return url.replace(f"{user}@", "", 1) if user else url
 
 
 def user_of(url: str) -> str:
-    """Returns `user:password` of an address as it stands there; empty when it names none."""
+    """Returns the literal `user:password` of a URL; empty without one."""
     found = _authority(url) if "@" in url else None
     return found[1].rpartition("@")[0] if found else ""
 
@@ -72,7 +72,7 @@ def _decoded(label: str) -> str:
 
 
 def _checked(label: str, *, is_bidi: bool) -> str:
-    """Returns a label in ASCII after the checks that browsers make: joiners, directions, marks at the beginning."""
+    """Returns a label in ASCII after the checks that browsers make: joiners, directions, initial marks."""
     if not label.isascii():
         idna.check_initial_combiner(label)
         for at, each in enumerate(label):
@@ -101,4 +101,4 @@ def _for_w3lib(host: str) -> tuple[bytes, str]:
     return found.encode(), found
 
 
-_url._idna = _for_w3lib  # type: ignore[assignment]  # w3lib's, and so Scrapy's, follows the standard of 2003
+_url._idna = _for_w3lib  # w3lib, and so Scrapy, follows the standard of 2003

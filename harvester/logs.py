@@ -1,7 +1,7 @@
-"""Log lines as JSON, one object a line, for those who collect them: HARVESTER_LOG_FORMAT=json.
+"""Log lines as JSON, one object a line, for log collectors: HARVESTER_LOG_FORMAT=json.
 
-`time` (UTC), `level`, `logger`, `message` and `pid` are in each; `exception` holds a traceback; `spider`, `job`, `run`
-and `worker` are there in processes that crawl, as soon as they are known. Secrets are masked as in other log lines.
+Each line has `time` (UTC), `level`, `logger`, `message` and `pid`; `exception` holds a traceback; processes that
+crawl add `spider`, `job`, `run` and `worker` as soon as they are known. Secrets are masked as in other log lines.
 """
 
 import json
@@ -18,7 +18,7 @@ _context: Callable[[], Mapping[str, object]] = dict
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -34,11 +34,11 @@ class JsonFormatter(logging.Formatter):
         traceback = "\n".join(filter(None, (record.exc_text, record.stack_info)))
         if traceback:
             line["exception"] = traceback
-        return json.dumps(line, default=str)  # ASCII: whatever the encoding of stderr, it is JSON
+        return json.dumps(line, default=str)  # ASCII is valid JSON in every encoding of stderr
 
 
 def write_json() -> None:
-    """From now on: every handler of the root, those that others add later, and what speaks where there is none."""
+    """Switches to JSON: all present and later handlers of the root logger, and messages without any handler."""
     global _is_on
     _is_on = True
     for handler in (*logging.root.handlers, logging.lastResort):
@@ -49,18 +49,18 @@ def write_json() -> None:
 
 
 def is_json() -> bool:
-    """Whether log lines of this process are JSON."""
+    """Returns True if log lines of this process are JSON."""
     return _is_on
 
 
 def tell(context: Callable[[], Mapping[str, object]]) -> None:
-    """What each line says of where it comes from; it is asked for each line. Empty values are left out."""
+    """Sets the function that provides further fields; called for each line. Empty values are left out."""
     global _context
     _context = context
 
 
 def say(text: str, level: int = logging.INFO) -> None:
-    """Last words for the person at the terminal: on standard error as they are, or as a line of the log."""
+    """Shows a final message to the person at the terminal: on standard error, or as a line of the JSON log."""
     if _is_on:
         logger.log(level, "%s", text.strip("\n"))
     else:

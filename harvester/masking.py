@@ -1,8 +1,8 @@
-"""What this process knows to be secret, and texts without it: a site may echo a cookie, a user's name, a token.
+"""Masks the secrets that this process knows in texts: a site may echo a cookie, a user's name, a token.
 
-Whoever learns of a secret tells `mask`. Whoever writes words that a site may have had a part in (a reason, an
-excerpt, an address, an exception's text) writes `mask(words)`; log lines are masked all by themselves. Records and
-what is fetched are never changed.
+Code that learns a secret adds it to `mask`. Code that writes words which a site may have influenced (a reason, an
+excerpt, a URL, an exception's text) writes `mask(words)`; log lines are masked automatically. Records and fetched
+content are never changed.
 """
 
 import json
@@ -17,49 +17,50 @@ from urllib.parse import quote, quote_plus, unquote
 
 MASKED = "***"
 LEAST, LEAST_INSIDE, MOST = 3, 6, 8192
-"""Characters of a value that is masked at all; that is masked within words too; of the longest."""
+"""Minimum length of a masked value; minimum length to mask it inside words, too; maximum length. In characters."""
 MOST_PASSING = 300
-"""Cookies and tokens that are known; the oldest are forgotten, and no longer serve."""
+"""Maximum number of known cookies and tokens; the oldest are forgotten, as they are no longer in use."""
 _LETTERS, _DIGITS = 16, 16
-"""Fewer of nothing else in a cookie are a word, a number, a date or an address."""
+"""Fewer letters, or fewer digits, alone in a cookie are a word, a number, a date or a host."""
 _is_plain = re.compile(
     rf"[A-Za-z]{{0,{_LETTERS - 1}}}|[\d.,:;/_ +-]{{0,{_DIGITS - 1}}}|[a-z]{{2}}[-_][A-Za-z]{{2,4}}"
     r"|[a-z]+/[a-z.+*-]+|(?:https?://)?(?:[a-z0-9-]+\.)+[a-z]{2,}(?::\d+)?/?|https?://[\w.:]+/?"
 ).fullmatch
-"""A cookie's or header's value that tells nothing and may stand in any text: a word, a language, a type, a host."""
+"""Matches a cookie's or header's value that is harmless in any text: a word, a language, a type, a host."""
 _COMMON = frozenset({"user", "admin", "password", "passwd", "secret", "token", "test", "guest", "root", "default"})
-"""What masks nothing if it is a name or password, since it would mask what people must read."""
+"""Names and passwords that are not masked, since people must be able to read these words."""
 
 
 def is_telling(value: str) -> bool:
-    """Whether it may be a secret: no word, no number, not short."""
+    """Returns True if the value may be a secret: no word, no number, not short."""
     return len(value) >= LEAST_INSIDE and not _is_plain(value)
 
 
 class Mask:
-    """`mask.add(secret)`; `mask(text)`."""
+    """Masks secrets: `mask.add(secret)`; `mask(text)`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._lasting: dict[str, tuple[str, ...]] = {}
-        """Each value, and the forms in which it may be met."""
+        """Lasting values, with their encoded forms."""
         self._passing: dict[str, tuple[str, ...]] = {}
-        """The same, the newest last."""
+        """Passing values, with their encoded forms, the newest last."""
         self._forms: tuple[str, ...] = ()
         self._longest = 0
 
     def add(self, *values: str) -> None:
-        """Names and passwords of the settings, which are never forgotten."""
+        """Adds names and passwords of the settings, which are never forgotten."""
         new = [value for value in values if LEAST <= len(value) <= MOST and value.lower() not in _COMMON]
         self._take(self._lasting, new)
 
     def add_passing(self, *values: str) -> None:
-        """What sites give: tokens, cookies. Those that look like a word or a number, or are short, mask nothing."""
+        """Adds values from sites: tokens, cookies. Short values, words and numbers are not masked."""
         bare = (value.strip().strip('"') for value in values if len(value) <= MOST)
         self._take(self._passing, [value for value in bare if is_telling(value)])
 
     def __call__(self, text: str, most: int | None = None) -> str:
-        """The text without secrets, and not longer than `most`: it is cut after, so that no part of one is left."""
+        """Returns the text without secrets, cut to `most` characters after masking, so that no part of a secret is
+        left."""
         if most is None:
             return self._masked(text)
         looked_at = 4 * most + self._longest
@@ -68,7 +69,7 @@ class Mask:
         return self._masked(text[:looked_at], 4 * most)[:most]
 
     def within(self, value: Any) -> Any:
-        """The same for all strings in JSON-like data, but for keys."""
+        """Masks all strings in JSON-like data, except keys."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, dict):
@@ -78,7 +79,7 @@ class Mask:
         return value
 
     def forget(self) -> None:
-        """Everything."""
+        """Forgets all secrets."""
         with self._lock:
             self._lasting.clear()
             self._passing.clear()
@@ -97,7 +98,7 @@ class Mask:
             self._longest = max(map(len, every), default=0)
 
     def _masked(self, text: str, end: int | None = None) -> str:
-        """The text up to `end`, or to the end of the secret that stands there."""
+        """Masks the text up to `end`, or to the end of a secret at that point."""
         found = [span for form in self._forms if form in text for span in _places(form, text)]
         if not found:
             return text if end is None else text[:end]
@@ -111,7 +112,7 @@ class Mask:
 
 
 def _forms_of(value: str) -> Iterator[str]:
-    """As it is, on one line, and as it stands in addresses, pages, JSON and base64, also of a longer text."""
+    """Yields the plain value and its forms in URLs, pages, JSON and base64, also inside a longer text."""
     for plain in {value, unquote(value), " ".join(value.split())}:
         if len(plain) < LEAST:
             continue
@@ -131,7 +132,7 @@ def _forms_of(value: str) -> Iterator[str]:
 
 
 def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where a form stands; a short one as a word of its own only."""
+    """Yields the positions of a form; a short form counts only as a separate word."""
     at = text.find(form)
     while at >= 0:
         end = at + len(form)
@@ -141,7 +142,7 @@ def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Secrets that overlap are one."""
+    """Merges overlapping secrets."""
     first, last = spans[0]
     for start, end in spans[1:]:
         if start >= last:
@@ -153,11 +154,11 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 mask = Mask()
-"""The one of this process."""
+"""The mask of this process."""
 
 
 class MaskedLogRecord(logging.LogRecord):
-    """A log line that is masked wherever it is written, with its traceback."""
+    """A log record that is always masked, with its traceback."""
 
     def getMessage(self) -> str:
         return mask(super().getMessage())
@@ -169,5 +170,5 @@ class MaskedLogRecord(logging.LogRecord):
 
 
 def mask_log() -> None:
-    """From now on, for all loggers of this process."""
+    """Masks all log lines of this process from now on."""
     logging.setLogRecordFactory(MaskedLogRecord)

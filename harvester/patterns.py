@@ -1,4 +1,4 @@
-"""Regular expressions that users write: some of them take hours on a small page, and the event loop would wait."""
+"""Regular expressions that users write: some take hours on a small page, and would block the event loop."""
 
 import re
 from functools import lru_cache
@@ -10,9 +10,9 @@ from pydantic import AfterValidator
 from harvester.exceptions import TooCostlyError
 
 MAX_SEARCH_S = 0.2
-"""Seconds that one search may take. A usual search in 20,000 characters takes less than 0.01."""
+"""Maximum number of seconds of a search. A usual search in 20,000 characters takes less than 0.01."""
 MAX_SHOWN = 100
-"""Characters of a pattern in a message."""
+"""Maximum number of characters of a pattern in a message."""
 
 
 class BoundedPattern:

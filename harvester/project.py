@@ -1,4 +1,4 @@
-"""Finds the settings of the Scrapy project and its spiders: by scrapy.cfg, or harvester's own where there is none."""
+"""Finds the settings of the Scrapy project and its spiders by scrapy.cfg; without one, harvester's own."""
 
 import logging
 import os
@@ -24,24 +24,24 @@ _NOT_OF_A_SPIDER = (
     f"{os.sep}harvester{os.sep}project.py",
     f"{os.sep}harvester{os.sep}commands{os.sep}",
 )
-"""In the names of files through which every import of a spider goes."""
+"""Parts of file names that occur in every import of a spider."""
 
 
 def spider_loader(overrides: Mapping[str, str] | None = None) -> "SpiderLoaderProtocol":
-    """What finds them, with Scrapy's settings as a crawl would have them. Raises UsageError."""
+    """Returns the spider loader, with the settings of a crawl. Raises UsageError."""
     settings = project_settings()
     settings.setdict(dict(overrides or {}), "cmdline")
     return loader_of(settings)
 
 
 def loader_of(settings: "BaseSettings") -> "SpiderLoaderProtocol":
-    """What finds the spiders. Raises UsageError when a setting or the module of a spider cannot be read."""
+    """Returns the spider loader. Raises UsageError when a setting or the module of a spider cannot be read."""
     from scrapy.spiderloader import get_spider_loader
 
     check_values(settings)
     try:
         return get_spider_loader(settings)
-    except Exception as error:  # noqa: BLE001  whatever their modules raise
+    except Exception as error:  # whatever their modules raise
         if said := bad_value(error):
             raise UsageError(said) from None
         modules = ", ".join(settings.getlist("SPIDER_MODULES"))
@@ -49,7 +49,7 @@ def loader_of(settings: "BaseSettings") -> "SpiderLoaderProtocol":
 
 
 def fault_of_import(error: Exception) -> str:
-    """What is wrong with a spider's module, and the lines of it that led there."""
+    """Describes an import error in a spider's module, with the lines that led to it."""
     trace = [
         each for each in extract_tb(error.__traceback__) if not any(no in each.filename for no in _NOT_OF_A_SPIDER)
     ]
@@ -58,9 +58,9 @@ def fault_of_import(error: Exception) -> str:
 
 
 def check_values(settings: "BaseSettings") -> None:
-    """Raises UsageError that names each setting given as text (-s) that is to be a number, a yes or no, or a level.
+    """Raises UsageError that names each setting given as text (-s) that must be a number, a boolean or a level.
 
-    What it is to be is told by Scrapy's default. A whole number may be a fraction too: some are read as such.
+    Scrapy's default shows the expected type. A whole number may also be a fraction, since Scrapy reads some as such.
     """
     from scrapy.settings import default_settings
 
@@ -85,7 +85,7 @@ def check_values(settings: "BaseSettings") -> None:
 
 
 def bad_value(error: BaseException) -> str:
-    """What to say of an exception with which Scrapy's settings were set or read; empty when it is none of these."""
+    """Describes an exception from setting or reading Scrapy's settings; empty for another exception."""
     from scrapy.settings import default_settings
 
     for frame, _ in walk_tb(error.__traceback__):
@@ -103,9 +103,10 @@ def bad_value(error: BaseException) -> str:
 
 
 def project_settings() -> "Settings":
-    """Those of the project whose scrapy.cfg is in this folder or above it; harvester's own where there is none.
+    """Returns the settings of the project whose scrapy.cfg is in this folder or above it; else harvester's own.
 
-    Add-ons have set theirs. Raises UsageError when a module of settings, or harvester's configuration, cannot be read.
+    Add-ons have applied theirs. Raises UsageError when a settings module, or harvester's configuration, cannot be
+    read.
     """
     from scrapy.addons import AddonManager
     from scrapy.settings import Settings
@@ -115,7 +116,7 @@ def project_settings() -> "Settings":
     module = os.environ.get(SETTINGS_MODULE, "harvester.settings")
     try:
         settings.setmodule(module)
-    except Exception as error:  # noqa: BLE001  whatever the module raises
+    except Exception as error:  # whatever the module raises
         said = bad_value(error) or f"The settings {module} cannot be read: {fault_of_import(error)}"
         raise UsageError(said) from None
     check_add_ons(settings)
@@ -124,21 +125,21 @@ def project_settings() -> "Settings":
 
 
 def check_add_ons(settings: "BaseSettings") -> None:
-    """Raises UsageError that names the add-on that cannot be imported."""
+    """Raises UsageError that names an add-on that cannot be imported."""
     from scrapy.utils.misc import load_object
 
     for addon, order in settings.getdict("ADDONS").items():
         try:
             if order is not None:
                 load_object(addon)
-        except Exception as error:  # noqa: BLE001  whatever its module raises
+        except Exception as error:  # whatever its module raises
             meant = did_you_mean(str(addon), ["harvester.Addon"])
             said = f"ADDONS names {addon!r}, which cannot be imported{meant or ':'} {fault_of_import(error)}"
             raise UsageError(said) from None
 
 
 def settings_file() -> "Path":
-    """The file of the settings of the project in whose folder this is. Raises UsageError when there is none."""
+    """Returns the settings file of the project around this folder. Raises UsageError outside a project."""
     from importlib.util import find_spec
 
     from scrapy.utils.conf import closest_scrapy_cfg
@@ -170,9 +171,9 @@ def brought_settings() -> "Settings":
 
 
 def be_in_project() -> "tuple[Path, str, Mapping[str, str]]":
-    """Has the closest scrapy.cfg say which project this is, whatever the environment says.
+    """Selects the project of the closest scrapy.cfg, whatever the environment says.
 
-    Returns its folder, the module of the settings, and its section `deploy`. Raises UsageError.
+    Returns its folder, the settings module, and the section `deploy`. Raises UsageError.
     """
     from scrapy.utils.conf import closest_scrapy_cfg, get_config
 
@@ -194,7 +195,7 @@ def _init_env() -> None:
 
 
 def load_spider(name: str, overrides: Mapping[str, str] | None = None) -> "type[Spider]":
-    """The spider's class. Raises UsageError that names those there are."""
+    """Returns the spider's class. Raises UsageError that names the known spiders."""
     loader = spider_loader(overrides)
     if name not in loader.list():
         raise UsageError(unknown_spider(name, loader))
@@ -202,6 +203,6 @@ def load_spider(name: str, overrides: Mapping[str, str] | None = None) -> "type[
 
 
 def unknown_spider(name: str, loader: "SpiderLoaderProtocol") -> str:
-    """What is said of a spider that there is not."""
+    """Returns the message for an unknown spider."""
     known = sorted(loader.list())
     return f"There is no spider {name!r}; there are: {', '.join(known)}{did_you_mean(name, known) or '.'}"

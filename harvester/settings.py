@@ -1,6 +1,6 @@
-"""Settings of harvester's own project. What is its spiders' taste stands in harvester.spiders.base.
+"""Settings of harvester's own project. Settings of its spiders are in harvester.spiders.base.
 
-Of a project that begins its settings with `from harvester.settings import *`, too.
+Projects can begin their settings with `from harvester.settings import *`.
 """
 
 from typing import Any

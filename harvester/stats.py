@@ -1,9 +1,10 @@
-"""Where the components of a run count: dozens of times for each page."""
+"""The stats collector of a run, which is called dozens of times for each page."""
 
 from scrapy.statscollectors import MemoryStatsCollector
 
 
 class Stats(MemoryStatsCollector):
-    """Scrapy's, which looks at each call for an argument that is no longer used: that takes longer than to count."""
+    """A faster stats collector. In each call, Scrapy's checks for a deprecated argument, which takes longer than
+    counting."""
 
     __getattribute__ = object.__getattribute__

@@ -1,4 +1,4 @@
-"""What is wrong with what a person wrote, in words for that person."""
+"""Describes errors in people's input, for these people."""
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -11,22 +11,22 @@ if TYPE_CHECKING:  # the command line needs this module without pydantic
     from pydantic_core import ErrorDetails
 
 MOST_NUMBER = 1_000_000_000
-"""Of items or looks, or a priority, that one may ask for: it stands in a job, and MongoDB's numbers have an end."""
+"""Maximum for numbers of items or visits, or a priority, that a job may hold: MongoDB's numbers have a limit."""
 
 
 def said_of(error: "ErrorDetails") -> str:
-    """One fault that pydantic found, without its word for where that was."""
+    """Returns the message of an error that pydantic found, without its prefix."""
     return error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that follows a sentence on a name that is none of those; empty where none is like it."""
+    """Returns a question that suggests a similar known name; empty if no name is similar."""
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def read_by(read: Callable[[str], object]) -> "AfterValidator":
-    """For a field of pydantic: a text that `read` can read, whose UsageError says what is wrong with another."""
+    """Returns a validator for a pydantic field: `read` must accept the text, or its UsageError describes the fault."""
 
     def check(value: str) -> str:
         try:

@@ -1,7 +1,7 @@
-"""How values go over HTTP: what the controller answers is what its services return, and what the client gives back.
+"""Encoding of values over HTTP, for the responses of the control service and its client.
 
-Results are frozen dataclasses, which pydantic writes for FastAPI. The documents of the ledger are Structs of msgspec,
-for speed: those that are `OnTheWire` tell pydantic of their fields. msgspec reads both out of an answer's bytes.
+Results are frozen dataclasses, which pydantic writes for FastAPI. The ledger's documents are Structs of msgspec, for
+speed; the class `OnTheWire` describes their fields to pydantic. msgspec reads both from the bytes of a response.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 class OnTheWire:
-    """A Struct of msgspec that may be, or be part of, what the controller answers."""
+    """A Struct of msgspec that may be in a response of the control service."""
 
     __slots__ = ()
 
     HIDDEN: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are kept for the program alone. They must have defaults, which whoever reads an answer then gets."""
+    """Fields for the program alone. They need defaults, which a client then receives."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: "GetCoreSchemaHandler") -> "CoreSchema":
@@ -51,7 +51,7 @@ class OnTheWire:
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T]:
-    """Reads such a value out of the JSON of an answer. Raises msgspec.DecodeError for one that is none."""
+    """Returns a decoder for such a value in a JSON response. It raises msgspec.DecodeError for invalid data."""
     return msgspec.json.Decoder(kind, dec_hook=_path).decode
 
 

@@ -1,4 +1,4 @@
-"""The base of the item pipelines: written per record or per batch, whichever is natural."""
+"""The base of the item pipelines, which handle either single records or batches."""
 
 from typing import Any, Self
 
@@ -34,10 +34,10 @@ class BatchPipeline:
         return item
 
     async def process_batch(self, batch: Batch) -> Batch:
-        """The batch for the next pipeline."""
+        """Returns the batch for the next pipeline."""
         processed = [self.process_record(record) for record in batch.records]
         return batch._replace(records=[record for record in processed if record is not None])
 
     def process_record(self, record: Record) -> Record | None:
-        """The record for the next pipeline, or None to drop it."""
+        """Returns the record for the next pipeline, or None to drop it."""
         return record

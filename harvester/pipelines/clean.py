@@ -1,4 +1,4 @@
-"""Item pipeline: texts are cleaned for people and models, beside the untouched original."""
+"""Item pipeline: adds a cleaned text for people and models beside the original."""
 
 from msgspec.structs import force_setattr
 from scrapy.crawler import Crawler
@@ -11,9 +11,9 @@ from harvester.pipelines.text import clean_text
 
 
 class CleanPipeline(BatchPipeline):
-    """Fills the fields that `Record.CLEANED` names. Texts that were quoted are left as they are.
+    """Fills the fields that `Record.CLEANED` names. Quoted texts stay unchanged.
 
-    One that is too long is rejected next, and not cleaned: nothing else would go on meanwhile.
+    A text that is too long is not cleaned, since that would block everything else; the next pipeline rejects it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -24,6 +24,6 @@ class CleanPipeline(BatchPipeline):
         for name, clean in record.CLEANED.items():
             text = getattr(record, name)
             if text is not None and not is_longer(text, record.MOST_TEXT_BYTES):
-                # In place: a copy would validate the record again, and nobody else holds it yet.
+                # In place: a copy would validate the record again, and no other code holds it yet.
                 force_setattr(record, clean, clean_text(text, self._markup))
         return record

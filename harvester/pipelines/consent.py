@@ -1,4 +1,4 @@
-"""Item pipeline: nothing is kept of accounts that declined to be collected, or that were purged here."""
+"""Item pipeline: saves no records of accounts that opted out, or that were purged here."""
 
 import asyncio
 import logging
@@ -33,20 +33,20 @@ logger = logging.getLogger(__name__)
 
 _EMPTIED = encode({PURGED: True})[1:]
 REFRESH_S = 60.0
-"""How often the lists of purged accounts, and of those that say no, are read again."""
+"""Seconds between two reads of the lists of purged accounts and of opt-outs."""
 APPLY_S = 30.0
-"""How long after an account was learnt to say no what was kept of it is taken back: what was on its way is stored by
-then, and many are dealt with together."""
+"""Seconds from a new opt-out to the removal of the account's saved records: those in progress are stored by then, and
+many removals share one pass."""
 MAX_APPLY_SHARE = 0.05
-"""Of the time, that taking back may take while a run goes on: a large folder takes long to look through."""
+"""Maximum share of the time for removals during a run, since a large folder takes long to search."""
 
 
 class ConsentPipeline(BatchPipeline):
-    """Applies what the owners of records declared, unless the spider's argument `honour_opt_outs` is off, and `purged`.
+    """Applies the opt-outs of record owners, unless the spider's argument `honour_opt_outs` is off, and `purged`.
 
-    Of an account that opted out a stub of its profile stays, which says so; all its other records are dropped. Of a
-    purged account nothing stays, what others quote of it is emptied, and it is found by no job. What was kept of an
-    account before it was known to say no is taken back when a run begins and when it ends.
+    An account that opted out keeps a stub of its profile, which shows the opt-out; all its other records are dropped.
+    A purged account keeps no record, quotes of it are emptied, and jobs do not find it. Records saved before an
+    opt-out was known are removed when a run begins and when it ends.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -54,25 +54,25 @@ class ConsentPipeline(BatchPipeline):
         self._config = config
         self._retrying = MongoOutage(crawler, config)
         self._opened = AsyncExitStack()
-        """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
+        """Resources to close: Scrapy also closes pipelines that it has not opened, when another cannot be opened."""
         self._purged = purged_of(crawler)
         self._opt_outs: dict[str, KnownOptOut] = {}
-        """Accounts that are known to say no."""
+        """Accounts that are known to have opted out."""
         self._news = asyncio.Event()
-        """Set when accounts were learnt to say no, or to be purged, of which words may be kept."""
+        """Set when opt-outs or purges become known, whose records may be saved already."""
         self._purged_since: set[str] = set()
-        """Accounts that were purged while this run goes on, and of which it may have kept something meanwhile."""
+        """Accounts that were purged during this run, which may have saved records of them before."""
         self._learnt: dict[str, KnownOptOut] = {}
-        """Those of the batch at hand that are new among them."""
+        """Opt-outs that became known with the current batch."""
         self._withdrawn: set[str] = set()
-        """Those of the batch at hand that do so no more."""
+        """Accounts in the current batch that withdrew their opt-out."""
         self._honours = True
-        """Whether that counts for the batch at hand."""
+        """True if opt-outs count for the current batch."""
         self._harvested: set[str] = set()
-        """Accounts of the batch at hand whose declarations are unknown now, and that were harvested before."""
+        """Accounts in the current batch whose declarations are unknown now, and that were harvested before."""
 
     def _is_honoured(self, batch: Batch) -> bool:
-        """Whether its job leaves out who does not want to be collected. A spider without jobs answers for all."""
+        """Returns True if the batch's job honours opt-outs. A spider without jobs decides for all batches."""
         keeping_all: Container[str] | None = getattr(self.crawler.spider, "keeping_all", None)
         if keeping_all is not None and batch.records:
             return batch.records[0].provenance.crawl not in keeping_all
@@ -89,7 +89,7 @@ class ConsentPipeline(BatchPipeline):
         self._opened.push_async_callback(disconnect, self._database)
         await self._retrying(self.read_purged)
         await self._retrying(self.read_opt_outs)
-        await self.take_back()  # what a run left that was killed, or ended before others learnt who says no
+        await self.take_back()  # left by a killed run, or by one that ended before others learnt of the opt-outs
         for loop in (self._keep_reading(), self._keep_applying()):
             self._opened.push_async_callback(stop, asyncio.create_task(loop))
 
@@ -119,7 +119,7 @@ class ConsentPipeline(BatchPipeline):
         return batch._replace(records=kept)
 
     def process_record(self, record: Record) -> Record | None:
-        """None when nothing may be kept of it. What belongs to nobody passes untouched."""
+        """Returns the record as it may be saved, or None. Records without owners pass unchanged."""
         if not record.OWNERS:
             return record
         if purged := self._purged.accounts:
@@ -141,12 +141,13 @@ class ConsentPipeline(BatchPipeline):
         return stub
 
     def declared_before(self, did: str) -> Declared:
-        """What an account was known to declare that its views do not show; empty: nothing."""
+        """Returns the declarations of an account that its views do not show; empty: no such declarations."""
         known = self._opt_outs.get(did)
         return known.declared if known and known.declared != BY_LABEL else ()
 
     def _as_declared(self, record: BlueskyRecord) -> BlueskyRecord:
-        """The record with what its account declares, as far as that is known, and without quotes of others who do."""
+        """Returns the record with the known declarations of its account, and without quotes of accounts that opted
+        out."""
         if isinstance(record, Post) and record.embed and record.embed.quote:
             record = self._without_refusing_quotes(record)
         if isinstance(record, Follow) and record.raw.endswith(_EMPTIED):
@@ -163,7 +164,7 @@ class ConsentPipeline(BatchPipeline):
         return record
 
     def _refused(self, did: str, record: BlueskyRecord) -> bool:
-        """Whether the account is known to say no where this record does not show it, or was seen earlier."""
+        """Returns True if the account's known opt-out is not shown by this record, or was seen later."""
         known = self._opt_outs.get(did)
         return known is not None and (known.declared != BY_LABEL or record.provenance.fetched_at <= known.seen_at)
 
@@ -177,7 +178,7 @@ class ConsentPipeline(BatchPipeline):
         return without_quotes(post, refused, OPTED_OUT) if refused else post
 
     def _learn_from_list(self, follow: Follow) -> None:
-        """Of a member who says no its parser has left this."""
+        """Learns the opt-out of a list member, whose follow the parser has emptied."""
         left = {encode({"did": did, PURGED: True}): did for did in (follow.did, follow.subject_did)}
         did = left.get(follow.raw)
         if did and did not in self._opt_outs:
@@ -198,17 +199,17 @@ class ConsentPipeline(BatchPipeline):
         self._withdrawn.add(did)
 
     async def _write_down(self, learnt: dict[str, KnownOptOut], withdrawn: set[str]) -> None:
-        """Before the page is done: a later run must know them when this one is killed."""
+        """Writes down opt-outs before the page is done: a later run must know them if this one is killed."""
         collection = self._database[OPT_OUTS]
         try:
             await self._retrying(lambda: collection.bulk_write(writes_of(learnt, withdrawn), ordered=False))
         except BaseException:
             for did in learnt:
-                self._opt_outs.pop(did, None)  # the page comes again, and is to be written down then
+                self._opt_outs.pop(did, None)  # the page is repeated, and writes them then
             raise
 
     async def _free_handles(self, batch: Batch) -> None:
-        """Forgets handles of purged accounts that other accounts have since: these may be asked for by them."""
+        """Forgets handles of purged accounts that now belong to other accounts: these may be requested by handle."""
         profiles = (record for record in batch.records if isinstance(record, Profile))
         freed = [each.handle for each in profiles if not self._purged.allows(each.handle) and self.is_allowed(each.did)]
         if freed:
@@ -219,14 +220,14 @@ class ConsentPipeline(BatchPipeline):
             await self._retrying(self.read_purged)
 
     async def _find_harvested(self, dids: set[str]) -> set[str]:
-        """Returns those of which a profile is kept that is no stub: they were harvested when more was known of them."""
+        """Returns the accounts that have a full profile stored: they were harvested when more was known of them."""
         query = {"_id": {"$in": sorted(dids)}, "opt_outs.0": {"$exists": False}}
         profiles = self._database[Profile.COLLECTION]
         rows = await self._retrying(lambda: profiles.find(query, {"_id": 1}).to_list())
         return {row["_id"] for row in rows}
 
     async def _check(self, suspects: set[str]) -> None:
-        """Whether those still say no who are said to have declared it: another process may have heard otherwise."""
+        """Checks declared opt-outs of the accounts again, since another process may have seen a withdrawal."""
         if asked := list(filter(self.declared_before, suspects)):
             query = {"_id": {"$in": asked}}
             rows = await self._retrying(lambda: self._database[OPT_OUTS].find(query, {"_id": 1}).to_list())
@@ -234,7 +235,7 @@ class ConsentPipeline(BatchPipeline):
                 self._opt_outs.pop(did, None)
 
     def is_allowed(self, key: str) -> bool:
-        """Whether it is the key of no purged account, and of nothing that one wrote."""
+        """Returns True if the key belongs to no purged account, nor to a record that one wrote."""
         return self._purged.allows(key)
 
     def _without_purged_quotes(self, post: Post) -> Post:
@@ -244,11 +245,11 @@ class ConsentPipeline(BatchPipeline):
         return emptied
 
     async def read_purged(self) -> None:
-        """Learns which accounts were purged."""
+        """Reads the list of purged accounts."""
         await self._purged.read(self._database)
 
     async def read_opt_outs(self) -> None:
-        """Learns which accounts say no."""
+        """Reads the list of opt-outs."""
         rows = self._database[OPT_OUTS].find({}, {"declared": 1, "seen_at": 1})
         known = {row["_id"]: KnownOptOut(tuple(row["declared"]), row["seen_at"]) async for row in rows}
         if known.keys() - self._opt_outs.keys():
@@ -256,13 +257,13 @@ class ConsentPipeline(BatchPipeline):
         self._opt_outs |= known
 
     async def take_back(self) -> None:
-        """Removes what is kept of accounts that say no, before anything is written or when nothing is any more."""
+        """Removes saved records of accounts that opted out, before the first write or after the last."""
         if (failed := await self._apply()) and not self.stats.get_value(EXIT_CODE):
             self.stats.set_value(EXIT_CODE, StorageError.exit_code)
             logger.error("What was kept of accounts that refuse could not be removed: %s", failed)
 
     async def _apply(self) -> str:
-        """Removes it, but for lines in segments that are being written. Returns what went wrong."""
+        """Removes the records, except lines in open segments. Returns the error, or an empty text."""
         if not hasattr(self.crawler.spider, "keeping_all"):
             return ""  # a spider that knows of no opt-outs
         rejects_of(self.crawler).close()  # its own handler of the signal may come later
@@ -287,8 +288,8 @@ class ConsentPipeline(BatchPipeline):
             return take_back(database, self._config, spider.name, getattr(spider, "jobs", ()))
 
     async def _keep_applying(self) -> None:
-        """Takes back, while the run goes on: one that stays on ends perhaps never."""
-        self._news.clear()  # what was known in the beginning is taken back
+        """Removes records during the run, since a spider that waits for work may never end."""
+        self._news.clear()  # opt-outs known at the start are already applied
         pause = APPLY_S
         while True:
             await self._news.wait()
@@ -306,7 +307,7 @@ class ConsentPipeline(BatchPipeline):
             pause = max(APPLY_S, (monotonic() - began) / MAX_APPLY_SHARE)
 
     def _purge_again(self, did: str) -> None:
-        """Removes what this run stored of an account that was purged meanwhile, before it heard of that."""
+        """Removes records that this run stored of an account after its purge, before the run learnt of it."""
         database = connect_sync(self._config)
         with database.client:
             try:

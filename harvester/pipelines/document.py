@@ -1,4 +1,4 @@
-"""Bytes of unknown origin as a document: whether it is one, and what stands in it."""
+"""Checks that bytes of unknown origin are a document, and reads its text."""
 
 import hashlib
 from importlib.util import find_spec
@@ -11,19 +11,19 @@ from harvester.items import MediaContent
 from harvester.parsers.pdf import PdfText, read_pdf
 
 BOUNDS = Bounds(cpu_s=20.0, memory_mb=384, result_mb=16, silence_s=120.0)
-"""Of reading one document."""
+"""Limits for reading one document."""
 NO_PACKAGE = PdfText(problem="no_package: its text needs a package: pip install 'harvester[pdf]'")
 
 
 class DocumentReader:
-    """Reads PDFs one after the other, in a process of its own that has bounds of time and memory."""
+    """Reads PDFs one after the other, in a separate process with limits of time and memory."""
 
     def __init__(self) -> None:
         self._process = BoundedProcess()
         self._has_package = find_spec("pypdf") is not None
 
     def read(self, body: bytes) -> MediaContent:
-        """Returns what is known of a document. One whose text cannot be had is a document, too.
+        """Returns the content of a document. A PDF without readable text is accepted, too.
 
         Raises FileError: empty, not_a_pdf.
         """

@@ -1,4 +1,4 @@
-"""Takes values from records that are not theirs any more, since another record was seen with them later."""
+"""Removes exclusive values from records when another record was seen with them later."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 
 async def take_from_others(collection: AsyncCollection[Document], kind: type[Record], values: Iterable[str]) -> None:
-    """Leaves each value of `kind.EXCLUSIVE` to the record that was seen with it last. Doing it again does no harm."""
+    """Leaves each value of `kind.EXCLUSIVE` to the record that was seen with it last. May safely be repeated."""
     name, wanted = kind.EXCLUSIVE, {*values} - {"", *kind.NOT_EXCLUSIVE}
     if not wanted:
         return

@@ -1,10 +1,10 @@
 """Item pipeline: fetches the files of a batch's records, and notes on each record where they are stored.
 
-Pictures and documents go the same way; they differ in what is checked, and in what is noted of them.
+Images and documents take the same route; they differ in checks and in the notes on records.
 
-Scrapy's ImagesPipeline gives the settings and the stores. Its way with an item is replaced: it starts all
-requests at once, remembers every file for ever, logs each failure with a traceback, and stores a file once
-for its address, while here two posts that show the same picture keep one each.
+Scrapy's ImagesPipeline provides settings and stores. Its handling of items is replaced: it starts all requests at
+once, remembers every file for ever, logs each failure with a traceback, and stores one file for each URL, while here
+two posts with the same image keep a copy each.
 """
 
 import asyncio
@@ -44,47 +44,47 @@ from harvester.stores.objects import LEFTOVER_S, LocalStore, S3Store, open_store
 logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 16
-"""Files fetched at the same time; the throttle decides how many of them are asked of one host."""
+"""Maximum number of files fetched at the same time; the throttle limits how many go to one host."""
 MOST_SHOWN = 300
-"""Characters of an address or a reason in the log."""
+"""Maximum number of characters of a URL or a reason in the log."""
 MOST_REFUSALS = 20
-"""Answers in a row that say something of the whole host, after which it is asked for no more files."""
+"""Number of consecutive responses that refuse us, after which a host is asked for no more files."""
 
 _Known = dict[tuple[str, str], dict[str, Any]]
 """(collection, key) -> media_paths, media_sources and media_contents, as stored."""
 
 
 class _File(NamedTuple):
-    """What was fetched, as it is stored."""
+    """A fetched file, in the form to be stored."""
 
     body: bytes
     content: MediaContent | None = None
-    """Of a document."""
+    """Set for documents only."""
 
 
 class _Kind(NamedTuple):
-    """What files of one ending have in common."""
+    """Settings for files with the same extension."""
 
     name: str
     stats: str
-    """Below `harvester/`."""
+    """Prefix below `harvester/`."""
     noted: bool
-    """Whether records say what is known of them."""
+    """True if records note the content of the files."""
     content_type: str
     most_bytes: int
     read: Callable[[bytes], _File]
-    """Raises FileError when it is none."""
+    """Raises FileError for an invalid file."""
     reader: ThreadPoolExecutor
-    """Where `read` runs: one thread, since a large picture takes 200 MB, and a document its process."""
+    """The thread for `read`: only one, since a large image takes 200 MB, and documents share a process."""
 
 
 class _Stored(NamedTuple):
-    """What came of a file."""
+    """The result for a file."""
 
     path: str | None = None
-    """None: it could not be had."""
+    """None: the file is not available."""
     content: MediaContent | None = None
-    """None: of a picture, or as it is known already."""
+    """None: an image, or unchanged content."""
 
 
 def _wants_files(arguments: Any) -> bool:
@@ -92,14 +92,14 @@ def _wants_files(arguments: Any) -> bool:
 
 
 class RecordFilesPipeline(ImagesPipeline):
-    """A file that cannot be had costs no record: it is counted, and the record goes on without it."""
+    """Stores the files of records. A file that cannot be fetched is counted, and the record continues without it."""
 
     def __init__(self, store_uri: str, *, crawler: Crawler) -> None:
         super().__init__(store_uri, crawler=crawler)
         self._config = load_config()
         self._documents = DocumentReader()
         self._opened = AsyncExitStack()
-        """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
+        """Resources to close: Scrapy also closes pipelines that it has not opened, when another cannot be opened."""
         bounds = self._config.max_image_megapixels * 1_000_000, self._config.max_image_memory_mb * 1024 * 1024
         self._kinds = {
             ".jpg": _Kind(
@@ -130,7 +130,7 @@ class RecordFilesPipeline(ImagesPipeline):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not _wants_files(getattr(crawler.spider, "arguments", None)):
-            raise NotConfigured  # without a sentence: Scrapy would log it as a warning, and it is what was asked for
+            raise NotConfigured  # without a message: Scrapy would log it as a warning, though it was requested
         cls._update_stores(crawler.settings)
         return cls(crawler.settings["IMAGES_STORE"], crawler=crawler)
 
@@ -192,13 +192,13 @@ class RecordFilesPipeline(ImagesPipeline):
         return batch._replace(records=records)
 
     def _wants(self, record: Record) -> bool:
-        """By the arguments of the job that it was fetched for: workers share the pages of all jobs."""
+        """Returns True if the record's own job wants files: workers share the pages of all jobs."""
         spider: Any = self.crawler.spider
         of_job = record.provenance.crawl and getattr(spider, "arguments_of", None)
         return _wants_files(of_job(record) if of_job else getattr(spider, "arguments", None))
 
     async def _known(self, records: list[Record]) -> _Known:
-        """What is stored of those among `records` whose files may change."""
+        """Returns the stored files of those `records` whose files may change."""
         keys: dict[str, set[str]] = defaultdict(set)
         for record in records:
             if not record.MEDIA_FIXED:
@@ -220,7 +220,7 @@ class RecordFilesPipeline(ImagesPipeline):
         source = _before(known, record, "media_sources").get(media.slot)
         whole = "problem" not in _before(known, record, "media_contents").get(media.slot, ())
         if record.MEDIA_FIXED or (source == media.url and whole):
-            stored = _before(known, record, "media_paths").get(media.slot)  # an older version named files otherwise
+            stored = _before(known, record, "media_paths").get(media.slot)  # an older version named files differently
             for place in (*places_of(media.path), *([stored] if stored else [])):
                 if await self._is_stored(place):
                     self.crawler.stats.inc_value(f"harvester/{kind.stats}/unchanged")
@@ -233,7 +233,7 @@ class RecordFilesPipeline(ImagesPipeline):
             headers = {"Content-Type": kind.content_type}
             await ensure_awaitable(self.store.persist_file(path, BytesIO(file.body), self.spiderinfo, headers=headers))
         except StorageError as error:
-            self._failure = error  # whatever else the run would fetch could not be kept either
+            self._failure = error  # other files could not be saved either
             end(self.crawler, error.finish_reason, error.exit_code, str(error))
             return _Stored()
         self.crawler.stats.inc_value(f"harvester/{kind.stats}/stored")
@@ -244,7 +244,7 @@ class RecordFilesPipeline(ImagesPipeline):
         return bool(await ensure_awaitable(found))
 
     async def _once(self, url: str, kind: _Kind) -> _File:
-        """The file, as it is stored; one that is being fetched already is not fetched again."""
+        """Returns the file to store; shares the task of a file that is already being fetched."""
         task = self._fetching.get((url, kind.name))
         if task is None:
             task = self._fetching[url, kind.name] = asyncio.create_task(self._fetch(url, kind))
@@ -268,7 +268,7 @@ class RecordFilesPipeline(ImagesPipeline):
         try:
             request = Request(url, callback=NO_CALLBACK, priority=-10, dont_filter=True, meta=meta)
             response = await self.crawler.engine.download_async(request)
-        except Exception as error:  # noqa: BLE001  whatever a middleware raises costs no more than this file
+        except Exception as error:  # whatever a middleware raises costs only this file
             reason, verdict = _verdict(error)
         else:
             final = attempts_of(self.crawler).final(response)
@@ -290,7 +290,7 @@ class RecordFilesPipeline(ImagesPipeline):
 
 
 def _verdict(error: Exception) -> tuple[str, Verdict]:
-    """The reason by which a failed download is counted, and its outcome."""
+    """Returns the reason that counts a failed download, and its verdict."""
     verdict = verdict_of(error)
     cause: BaseException | None = error
     while cause:
@@ -301,13 +301,13 @@ def _verdict(error: Exception) -> tuple[str, Verdict]:
 
 
 def _before(known: _Known, record: Record, field: str) -> dict[str, Any]:
-    """Slot -> what is stored of it."""
+    """Returns the stored values of a field by slot."""
     found: dict[str, Any] = known.get((record.COLLECTION, record.key), {}).get(field, {})
     return found
 
 
 def _with_files(record: Record, stored: dict[str, _Stored], known: _Known) -> Record:
-    """A slot whose new file could not be had keeps the one stored before."""
+    """Returns the record with its files. A slot whose new file is not available keeps the stored one."""
     paths = {slot: file.path for slot, file in stored.items() if file.path}
     contents = {slot: file.content for slot, file in stored.items() if file.content}
     if record.MEDIA_FIXED:

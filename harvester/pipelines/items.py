@@ -1,4 +1,4 @@
-"""Item pipeline: what is no record becomes one behind the project's own pipelines, and is stored like one."""
+"""Item pipeline: turns plain items into records behind the project's own pipelines, and stores them."""
 
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ _THROUGH: tuple[type[BatchPipeline], ...] = (ValidatePipeline, StagingPipeline, 
 
 
 class ItemsPipeline:
-    """The spider's attribute `item_key` names the field, or the fields, that tell one item from another."""
+    """Stores plain items. The spider's attribute `item_key` names the field or fields that identify an item."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler

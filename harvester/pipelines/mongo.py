@@ -1,7 +1,7 @@
-"""Item pipeline: records into MongoDB, in bulk on their natural key; then the ledger learns what pages said of items.
+"""Item pipeline: writes records to MongoDB in bulk by their natural key, then the results of job items to the ledger.
 
-What arrives while a write is under way is written together with the next. Documents are inserted, and only
-those that are there already are updated: three times faster than upserts, since most are new.
+Batches that arrive during a write are combined into the next one. Documents are inserted, and only existing ones are
+updated: three times faster than upserts, since most are new.
 """
 
 import asyncio
@@ -30,40 +30,40 @@ from harvester.stores.mongodb import MongoOutage, connect, disconnect
 from harvester.stores.rejects import rejects_of
 
 MOST_RECORDS = 2000
-"""Written together."""
+"""Maximum number of records in one write."""
 DUPLICATE_KEY = 11000
 OF_THE_DOCUMENT = frozenset({2, 9, 14, 15, 22, 28, 40, 52, 53, 54, 55, 56, 57, 10334, 16755, 17280, 17419, 17420})
-"""Codes by which MongoDB refuses one document of many: its values, names, size, nesting or keys."""
+"""Error codes that concern one document of many: its values, names, size, nesting or keys."""
 MOST_BYTES = 16 * 1024 * 1024
-"""Of one document."""
+"""Maximum number of bytes of a document."""
 MOST_LEVELS = 180
-"""Of one document."""
+"""Maximum nesting depth of a document."""
 UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
-"""What encoding a document as BSON may raise."""
+"""Exceptions that encoding a document as BSON may raise."""
 KEPT = {"media_paths", "media_sources", "media_contents"}
-"""Fields of which a newer observation erases nothing, but for files that the record has no more (MEDIA_SLOTS)."""
+"""Fields that a newer observation does not erase, except for files that the record no longer has (MEDIA_SLOTS)."""
 
 Document = dict[str, Any]
 _Row = tuple[Record, Document]
 Refused = dict[int, tuple[Record, str]]
-"""By the record's identity in memory: those that MongoDB cannot hold, and why."""
+"""Records that MongoDB cannot hold, by their identity in memory, with the reason."""
 
 
 class Written(NamedTuple):
-    """What became of the records of a write that are not just new; by their identity in memory."""
+    """The records of a write that were refused or already known; by their identity in memory."""
 
     refused: Refused
     known: set[int]
-    """That were there before."""
+    """Records that existed before."""
 
 
 class KnownCounts(NamedTuple):
-    """Of the records of a write, by the stat that counts them."""
+    """Numbers of known records in a write; each field is also the name of a stat."""
 
     known: int = 0
-    """That were there before."""
+    """Number of records that existed before."""
     seen_again: int = 0
-    """Of these, that an earlier run stored."""
+    """Number of known records that an earlier run stored."""
 
 
 class MongoPipeline(BatchPipeline, SettlesRecords):
@@ -77,12 +77,12 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         self._config = load_config()
         self._patiently = MongoOutage(crawler, self._config)
         self._opened = AsyncExitStack()
-        """What is to be closed: Scrapy closes pipelines that it has not opened, too, when another one cannot be."""
+        """Resources to close: Scrapy also closes pipelines that it has not opened, when another cannot be opened."""
         self._waiting: list[tuple[Batch, asyncio.Future[Written]]] = []
         self._writer: asyncio.Task[None] | None = None
         self._indexed: set[type[Record]] = set()
         self._marks = Marks.configured(self._config)
-        """None when nobody is told of records."""
+        """None if no receiver of records is configured."""
 
     async def open_spider(self) -> None:
         self._began = datetime.now(UTC)
@@ -112,7 +112,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 size += len(taken[-1][0].records)
             try:
                 result = await self._write([batch for batch, _ in taken])
-            except Exception as error:  # noqa: BLE001  handed to each batch that was in the write
+            except Exception as error:  # handed to each batch in the write
                 for _, written in taken:
                     if not written.done():  # else its page was given up meanwhile
                         written.set_exception(error)
@@ -133,12 +133,12 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         if noted := [batch for batch in batches if batch.found or batch.stages or batch.said or batch.looked]:
             try:
                 await self._ledger.note(noted, self.crawler.spider.site_of)  # type: ignore[union-attr]
-            except OperationFailure as error:  # of no page's fault
+            except OperationFailure as error:  # not caused by a page
                 raise StorageError(f"MongoDB cannot store what pages say of items: {error}") from error
         return result
 
     async def _store(self, kind: type[Record], records: list[Record], result: Written) -> None:
-        """Stores what MongoDB can hold. `result` is told of the others."""
+        """Stores the records that MongoDB can hold, and adds the others to `result`."""
         refused = result.refused
         rows: list[_Row] = []
         for record in records:
@@ -183,7 +183,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                     earlier = await collection.count_documents(of_earlier_runs)
                     known = KnownCounts(
                         len(again), max(known.seen_again, earlier)
-                    )  # some may be updated, at a second try
+                    )  # a second attempt may find fewer: some are updated
                     if self._marks:
                         await self._marks.note_earlier(collection, (document for _, document in again))
                     try:
@@ -210,7 +210,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
         return known
 
     async def _make_indexes(self, kind: type[Record]) -> None:
-        """When its first record comes: a database gets no collections of sites that nobody crawls."""
+        """Creates the indexes with the first record: a database gets no collections of unused sites."""
         collection = self._database[kind.COLLECTION]
         for fields in kind.INDEXES:
             await collection.create_index([(name, 1) for name in fields])
@@ -221,7 +221,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
 
 
 def _of_documents(error: BulkWriteError, *more: int) -> list[dict[str, Any]]:
-    """The failures of a bulk write, if each is about its document; raises it again otherwise."""
+    """Returns the failures of a bulk write if each concerns its document; raises the error again otherwise."""
     failures: list[dict[str, Any]] = error.details["writeErrors"]
     if not failures or error.details["writeConcernErrors"]:
         raise error
@@ -235,7 +235,7 @@ def _reject(record: Record, reason: str) -> Reject:
 
 
 def unstorable(document: Document) -> str | None:
-    """Why MongoDB cannot hold a document; None when it can."""
+    """Returns the reason why MongoDB cannot hold a document, or None."""
     try:
         size = len(bson.encode(document))
     except UNSTORABLE as error:
@@ -254,10 +254,10 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document]:
-    """Replaces what is known by the record's `document`, unless that was observed later.
+    """Returns the update that replaces the stored record by `document`, unless the stored one was observed later.
 
-    Of two versions that the same job has met the later one stays. What a later job sees replaces both. What is gone
-    since then is not there again when the same observation is written once more.
+    The later version stays if both come from the same job. A later job replaces both. A record that was marked as
+    missing since does not come back when the same observation is written again.
     """
     kind = type(record)
     absent = [name for name in kind.__struct_fields__ if name not in document and name not in KEPT]

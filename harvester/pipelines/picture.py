@@ -1,4 +1,4 @@
-"""Bytes of unknown origin into a JPEG that can be trusted."""
+"""Converts bytes of unknown origin into a safe JPEG."""
 
 import warnings
 from io import BytesIO
@@ -12,18 +12,19 @@ _FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a")
 _ORIENTATION = 0x0112
 _LARGEST_SIDE = 65_500
-"""Pixels; what the JPEG encoder takes."""
+"""Pixels that the JPEG encoder accepts."""
 _QUALITY = 90
 _START_OF_SCAN = b"\xff\xda"
 MOST_MEMORY = 200 * 1024 * 1024
-"""Bytes that reading a picture may take, beside its file."""
+"""Bytes that reading an image may take, beside its file."""
 
-PngImagePlugin.MAX_TEXT_MEMORY = 4 * 1024 * 1024  # default 64 MiB, of compressed comments; they are not kept
-warnings.filterwarnings("error", category=Image.DecompressionBombWarning)  # refused, not a line in the log
+PngImagePlugin.MAX_TEXT_MEMORY = 4 * 1024 * 1024  # default 64 MiB, for compressed comments; they are not saved
+warnings.filterwarnings("error", category=Image.DecompressionBombWarning)  # refused instead of logged
 
 
 def to_jpeg(body: bytes, most_pixels: int, most_memory: int = MOST_MEMORY) -> bytes:
-    """A JPEG without transparency, turned as its EXIF says. JPEGs that need no change come back as they are.
+    """Returns a JPEG without transparency, rotated by its EXIF data. A JPEG that needs no change is returned
+    unchanged.
 
     Raises FileError: empty, not_an_image, unsupported_format, too_many_pixels, truncated, damaged.
     """
@@ -36,12 +37,12 @@ def to_jpeg(body: bytes, most_pixels: int, most_memory: int = MOST_MEMORY) -> by
             return body if _is_plain_jpeg(image) else _converted(image)
     except FileError:
         raise
-    except Exception as error:  # noqa: BLE001  hostile bytes make the decoders raise nearly anything
+    except Exception as error:  # hostile bytes make the decoders raise nearly anything
         raise _refusal(body, error) from None
 
 
 def _check_size(image: Image.Image, body: bytes, most_pixels: int, most_memory: int) -> None:
-    """From the header: nothing is decoded yet."""
+    """Checks the size in the header, before decoding."""
     width, height = image.size
     if width * height > most_pixels or max(width, height) > _LARGEST_SIDE:
         raise FileError("too_many_pixels", f"{width} x {height}")
@@ -50,7 +51,7 @@ def _check_size(image: Image.Image, body: bytes, most_pixels: int, most_memory: 
 
 
 def _bytes_a_pixel(image: Image.Image, body: bytes) -> int:
-    """How much memory the picture takes at most while it is made a JPEG. Measured, see tests/images/test_picture.py."""
+    """Returns the maximum memory a pixel during the conversion. Measured, see tests/images/test_picture.py."""
     if isinstance(image, JpegImageFile):
         coefficients = 0 if _is_of_one_scan(image, body) else 2 * image.layers
         return coefficients + (1 if _stays(image) else 9)
@@ -58,14 +59,15 @@ def _bytes_a_pixel(image: Image.Image, body: bytes) -> int:
 
 
 def _is_of_one_scan(image: JpegImageFile, body: bytes) -> bool:
-    """Else the decoder keeps all that came before the last. The file was read to the data of its first scan."""
+    """Returns True for a single scan; else the decoder keeps all scans in memory. The file was read up to its first
+    scan."""
     assert image.fp
     marker = image.fp.tell() - 8 - 2 * image.layers
     return "progressive" not in image.info and body[marker : marker + 2] == _START_OF_SCAN
 
 
 def _is_plain_jpeg(image: Image.Image) -> bool:
-    """Whether the picture can be kept as it came. Decodes it, so that a damaged one is found out."""
+    """Returns True if the image can be saved unchanged. Decodes it, to detect damage."""
     if not isinstance(image, JpegImageFile) or not _stays(image):
         return False
     image.draft(None, (image.width // 8 or 1, image.height // 8 or 1))  # an eighth: the same bytes, less work
@@ -78,7 +80,7 @@ def _stays(image: JpegImageFile) -> bool:
 
 
 def _converted(image: Image.Image) -> bytes:
-    """Holds two copies at most, but for what the decoder holds itself."""
+    """Converts the image with at most two copies in memory, beside the decoder's own."""
     ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith("I;16"):
         image = image.point(lambda value: value / 256).convert("L")

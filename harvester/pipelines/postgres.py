@@ -1,4 +1,4 @@
-"""Item pipeline: records into tables of PostgreSQL as they come. It is on when HARVESTER_POSTGRES_URI is set."""
+"""Item pipeline: writes records to tables of PostgreSQL. On if HARVESTER_POSTGRES_URI is set."""
 
 import asyncio
 import logging
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CALLED = {str: "string", int: "long", float: "double", bool: "bool", datetime: "date", Decimal128: "decimal"}
-"""Type of a value -> what MongoDB calls it. All others go into JSON."""
+"""MongoDB's names of value types. All other types become JSON."""
 
 
 class PostgresOutage(Outage):
-    """Makes an outage of PostgreSQL a pause, once it has been reached."""
+    """Turns an outage of PostgreSQL into a pause, once it has been reached."""
 
     SERVER = "PostgreSQL"
     ERRORS = ()
 
     @staticmethod
     def start_private(config: Config) -> str:
-        """It has no private server."""
+        """Returns an empty text: there is no private server."""
         return ""
 
     def refusal(self, error: Exception) -> None:
@@ -57,9 +57,10 @@ class PostgresOutage(Outage):
 
 
 class PostgresPipeline(BatchPipeline):
-    """Passes a batch on when PostgreSQL has its records, or says in its table of rejects why it cannot hold one.
+    """Passes a batch on when PostgreSQL has its records, or the reasons of refused ones in its table of rejects.
 
-    It stands before MongoDB's, with which a page is done: what PostgreSQL has not heard of is asked for again.
+    Stands before MongoDB's pipeline, which completes a page: a page that PostgreSQL has not received is fetched
+    again.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -76,14 +77,14 @@ class PostgresPipeline(BatchPipeline):
     def from_crawler(cls, crawler: Crawler) -> Self:
         config = load_config()
         if config.postgres_uri is None:
-            raise NotConfigured  # without a sentence: Scrapy would log it as a warning
+            raise NotConfigured  # without a message: Scrapy would log it as a warning
         return cls(crawler, config)
 
     async def open_spider(self) -> None:
         try:
             await self._patiently(lambda: asyncio.to_thread(self._connect))
         except HarvesterError as error:
-            logger.error("%s", error)  # noqa: TRY400  it says all
+            logger.error("%s", error)  # the message is complete
             end(self.crawler, error.finish_reason, error.exit_code, str(error))
             raise CloseSpider(error.finish_reason) from None
 
@@ -96,7 +97,7 @@ class PostgresPipeline(BatchPipeline):
             try:
                 rows[type(record)].append(record.to_document())
             except (*UNSTORABLE, TypeError, ValueError):
-                continue  # MongoDB's pipeline rejects it, and says why
+                continue  # MongoDB's pipeline rejects it with the reason
         if rows:
             async with self._one_at_a_time:
                 await self._patiently(lambda: asyncio.to_thread(self._write, rows))

@@ -1,4 +1,4 @@
-"""Item pipeline: the raw answer of each record goes to disk before the record goes to MongoDB."""
+"""Item pipeline: writes the raw response of each record to disk before the record goes to MongoDB."""
 
 from collections import defaultdict
 from functools import lru_cache
@@ -21,10 +21,10 @@ _encode = msgspec.json.encode
 
 
 class StagingPipeline(BatchPipeline):
-    """Writes a line for each record: kind, key, url, fetched_at, crawl, and `raw` as it came. No redaction.
+    """Writes a line for each record: kind, key, url, fetched_at, crawl, and the unchanged `raw`. No redaction.
 
-    A batch goes on when all its lines are with the operating system; a record without `raw` has no line. One of
-    which no line can be made is rejected.
+    A batch continues when the operating system has all its lines; a record without `raw` has no line. A record that
+    cannot be written as a line is rejected.
     """
 
     def __init__(self, crawler: Crawler, folder: Path) -> None:
@@ -46,7 +46,8 @@ class StagingPipeline(BatchPipeline):
         self._segments.close()
 
     def complete_segments(self) -> None:
-        """Gives the segments their names, so that they can be read and cleaned. What comes next is for new ones."""
+        """Gives the open segments their final names, so that they can be read and cleaned. Later lines go to new
+        ones."""
         self._segments.close()
 
     async def process_batch(self, batch: Batch) -> Batch:
@@ -56,7 +57,7 @@ class StagingPipeline(BatchPipeline):
             if record.raw:
                 try:
                     lines[record.KIND].append(staged_line(record))
-                except (ValueError, TypeError, RecursionError) as error:  # ValueError: of UTF-8, of JSON
+                except (ValueError, TypeError, RecursionError) as error:  # ValueError: from UTF-8 or JSON
                     reason = f"it cannot be written as JSON: {error}"
                     bad[id(record)] = Reject(record.KIND, reason, record.key, record.raw, record.provenance.url)
         for kind, of_kind in lines.items():
@@ -74,7 +75,7 @@ class StagingPipeline(BatchPipeline):
 
 
 def staged_line(record: Record) -> bytes:
-    """One line of JSON, without newline."""
+    """Returns one line of JSON, without newline."""
     return record.line(_observed(record.provenance))
 
 

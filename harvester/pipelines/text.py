@@ -1,4 +1,4 @@
-"""Text as people wrote it, without what programs left in it. Pure functions; `clean_text` is the one to call."""
+"""Cleans texts of traces that programs left in them. Pure functions; the entry point is `clean_text`."""
 
 import re
 from typing import Literal
@@ -10,11 +10,11 @@ from ftfy.chardata import CHARMAP_ENCODINGS
 from harvester.parsers.markup import plain, without_markup
 
 MOST_PASSES = 16
-"""Removing a layer can show another; nothing that people write has more layers than this."""
+"""Maximum number of passes. Removing a layer can uncover another; no human text has more layers."""
 
 
 Markup = Literal["meant", "all", "none"]
-"""What goes of it: what was meant as markup, all that looks like it, or nothing."""
+"""The markup to remove: intended markup, everything that looks like markup, or none."""
 
 
 def clean_text(text: str, markup: Markup = "meant") -> str:
@@ -49,7 +49,7 @@ def clean_text(text: str, markup: Markup = "meant") -> str:
 
 
 def _is_clean(text: str) -> bool:
-    """Whether nothing in the text can need cleaning; False when in doubt. Most texts end here."""
+    """Returns True if the text certainly needs no cleaning. Most texts end here."""
     if not text:
         return True
     if _suspicious(text) or text[0] in _BLANK or text[-1] in _BLANK:
@@ -92,20 +92,20 @@ def _tidy(text: str) -> str:
 
 
 def _mojibake() -> str:
-    """A pattern: the first two bytes of a UTF-8 sequence as they look when read in another encoding, or C1 controls."""
+    """Returns a pattern for the first two bytes of UTF-8 sequences misread in another encoding, or for C1 controls."""
     firsts = [re.escape(bytes(range(0xC2, 0xF5)).decode(encoding)) for encoding in CHARMAP_ENCODINGS]
     seconds = [re.escape(bytes(range(0x80, 0xC0)).decode(encoding)) for encoding in CHARMAP_ENCODINGS]
     pairs = "|".join(f"(?<=[{first}])[{second}]" for first, second in zip(firsts, seconds, strict=True))
-    # The look ahead spares most characters the ten alternatives.
+    # The lookahead spares most characters the ten alternatives.
     following = f"(?=[{''.join(seconds)} ])(?:(?<=[ÂÃÅÎÐÙ]) |{pairs})"
     return f"[{''.join(firsts)}\x80-\x9f](?:(?<=[\x80-\x9f])|{following})"
 
 
-# Ranges of characters, as they stand between the brackets of a pattern.
+# Ranges of characters, for use inside the brackets of a pattern.
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _EMOJI = "\u2190-\u2bff\U0001f000-\U0001faff"
 _BEFORE_JOINER = "\u00a9\u00ae\u203c\u2049\u20e3\u2122\u2139\u3030\u303d\u3297\u3299\ufe0f\U000e007f" + _EMOJI
-_JOINING_SCRIPTS = (  # Arabic, Indic and their kin, where joiners are spelling
+_JOINING_SCRIPTS = (  # Arabic, Indic and related scripts, where joiners are spelling
     "\u0600-\u109f\u1780-\u18af\u1900-\u1cff\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff\U0001e900-\U0001e95f"
 )
 _ODD_SPACES = "\t\xa0\u1680\u2000-\u200a\u202f\u205f\u3000\u3164\uffa0"

@@ -1,4 +1,4 @@
-"""Item pipeline: rules across the fields of a record, and the counts that monitors judge by."""
+"""Item pipeline: checks rules across the fields of a record, and counts for the monitors."""
 
 from collections import Counter, defaultdict
 from functools import cache
@@ -16,7 +16,7 @@ from harvester.stores.segments import REASON
 
 
 class ValidatePipeline(BatchPipeline):
-    """Moves records that break a rule to the rejects; of records with the same key in a batch one stays."""
+    """Moves records that break a rule to the rejects; keeps one of several records with the same key in a batch."""
 
     def __init__(self, crawler: Crawler, rejects: Rejects) -> None:
         super().__init__(crawler)
@@ -67,5 +67,5 @@ class ValidatePipeline(BatchPipeline):
 
 @cache
 def _covered(kind: type[Record]) -> tuple[tuple[str, str], ...]:
-    """Each field that is watched, and the stat of its coverage."""
+    """Returns the fields with watched coverage, and their stats."""
     return tuple((name, f"coverage/{kind.KIND}/{name}") for name in kind.COVERED)
