@@ -20,8 +20,8 @@ _HANDLER = "harvester.download.handler.DispatchingHandler"
 
 SETTINGS: dict[str, Any] = {
     "ROBOTSTXT_OBEY": True,  # default False
-    "CONCURRENT_REQUESTS": 256,  # default 16; requests that wait for the turn of their host count too
-    "CONCURRENT_REQUESTS_PER_DOMAIN": 64,  # default 8; ThrottleMiddleware bounds it by the configuration
+    "CONCURRENT_REQUESTS": 256,  # default 16; requests that wait for the slot of their host count too
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 64,  # default 8; ThrottleMiddleware limits it by the configuration
     "SCHEDULER": "harvester.frontier.scheduler.Scheduler",  # default keeps requests in this process's memory
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",  # default remembers every request, as the frontier does
     # Safety
@@ -30,14 +30,14 @@ SETTINGS: dict[str, Any] = {
     # Speed: see docs/performance.md
     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor",
     "ASYNCIO_EVENT_LOOP": None if sys.platform == "win32" else "uvloop.Loop",  # default None: slower
-    "HTTPX_HTTP2_ENABLED": True,  # default False; the handler of sites that want HTTP/2
+    "HTTPX_HTTP2_ENABLED": True,  # default False; the handler for sites with HTTP/2
     "STATS_CLASS": "harvester.stats.Stats",  # default: slower, it searches the arguments in each call
-    "STATS_DUMP": False,  # default True; the summary says it in words
+    "STATS_DUMP": False,  # default True; the summary shows them in words
     "LOG_LEVEL": "INFO",  # default DEBUG
     "LOG_FORMATTER": "harvester.dashboard.logformatter.QuietLogFormatter",  # default logs every page and item
     # Images and PDFs (pipelines/files.py)
-    "IMAGES_STORE_S3_ACL": "bucket-owner-full-control",  # default private: refused by buckets that have ACLs disabled
-    "SCRAPYD_JOB": "",  # the crawl command sets it to the job's id at Scrapyd; RunHistory writes it down
+    "IMAGES_STORE_S3_ACL": "bucket-owner-full-control",  # default private: refused by buckets with disabled ACLs
+    "SCRAPYD_JOB": "",  # the crawl command sets it to Scrapyd's job id; RunHistory saves it
 }
 """Values by setting. A value that differs from Scrapy's default has its reason."""
 
@@ -49,31 +49,31 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
     },
     "SPIDER_MIDDLEWARES": {
         "harvester.middlewares.httperror.HttpErrorMiddleware": 50,  # as Scrapy's; it knows the verdict
-        "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: what passes it has passed all others
+        "harvester.middlewares.lease.LeaseMiddleware": 10,  # nearest the engine: its output has passed all others
         "harvester.middlewares.identities.ChainMiddleware": 900,
-        "harvester.middlewares.tracing.TracingMiddleware": 940,  # only where HARVESTER_TRACES_URL is set
+        "harvester.middlewares.tracing.TracingMiddleware": 940,  # only if HARVESTER_TRACES_URL is set
         "harvester.middlewares.batch.BatchMiddleware": 950,  # nearest the spider: the others see one item a page
     },
     "DOWNLOADER_MIDDLEWARES": {
-        "harvester.middlewares.cost.CostMiddleware": 85,  # the last on the way back: others read no whole page
+        "harvester.middlewares.cost.CostMiddleware": 85,  # the last on the way back: others do not parse whole pages
         "harvester.middlewares.addresses.AddressMiddleware": 90,  # before the host's robots.txt is fetched
         "harvester.middlewares.purged.PurgedMiddleware": 91,
-        "harvester.middlewares.local.LocalMiddleware": 93,  # while this machine has a fault, others need not see them
-        "harvester.middlewares.breaker.BreakerMiddleware": 95,  # requests to a closed site end here
+        "harvester.middlewares.local.LocalMiddleware": 93,  # while this machine has a fault, the others see nothing
+        "harvester.middlewares.breaker.BreakerMiddleware": 95,  # requests to a site with an open breaker end here
         "harvester.middlewares.robots.RobotsMiddleware": 100,
-        "harvester.middlewares.usage.UsageMiddleware": 110,  # the other way: sees pages only, all else failed before
+        "harvester.middlewares.usage.UsageMiddleware": 110,  # late on the way back: sees only pages, not failures
         "harvester.middlewares.conditional.ConditionalMiddleware": 549,
         "harvester.middlewares.outcome.OutcomeMiddleware": 550,
-        "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold a place
+        "harvester.middlewares.browser.BrowserMiddleware": 565,  # on the way back, behind all that hold resources
         "harvester.middlewares.redirect.MetaRefreshMiddleware": 580,
         "harvester.middlewares.compression.CompressionMiddleware": 590,
         "harvester.middlewares.redirect.RedirectMiddleware": 600,
         "harvester.middlewares.identities.IdentitiesMiddleware": 700,  # sees cookies of redirects; off without sites
         "harvester.middlewares.proxy.ProxyMiddleware": 740,
-        "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: nothing passes it by
-        "harvester.middlewares.quota.QuotaMiddleware": 920,  # behind the throttle: what waits there takes nothing
-        "harvester.middlewares.breaker.BreakerGate": 950,  # once more: a request may have waited long for its turn
-        "harvester.middlewares.environment.EnvironmentMiddleware": 960,  # nobody else sees the secrets it puts in
+        "harvester.middlewares.throttle.ThrottleMiddleware": 900,  # nearest the network: no request bypasses it
+        "harvester.middlewares.quota.QuotaMiddleware": 920,  # behind the throttle: waiting requests are not counted
+        "harvester.middlewares.breaker.BreakerGate": 950,  # second check: a request may have waited long for its slot
+        "harvester.middlewares.environment.EnvironmentMiddleware": 960,  # no other component sees its secrets
     },
     "ITEM_PIPELINES": {
         "harvester.pipelines.consent.ConsentPipeline": 50,
@@ -81,7 +81,7 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
         "harvester.pipelines.validate.ValidatePipeline": 200,
         "harvester.pipelines.staging.StagingPipeline": 300,
         "harvester.pipelines.files.RecordFilesPipeline": 400,
-        "harvester.pipelines.postgres.PostgresPipeline": 450,  # only where HARVESTER_POSTGRES_URI is set
+        "harvester.pipelines.postgres.PostgresPipeline": 450,  # only if HARVESTER_POSTGRES_URI is set
         "harvester.pipelines.mongo.MongoPipeline": 500,
         "harvester.pipelines.items.ItemsPipeline": 1000,  # last, so that a project's pipelines see plain items
     },
@@ -89,12 +89,12 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
         "harvester.frontier.frontier_record.FrontierRecord": 450,
         "harvester.spiders.stock.StockSpiders": 475,
         "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
-        "harvester.publish.extension.Publishing": 525,  # only where HARVESTER_PUBLISH_FILE is set
-        "harvester.monitors.history.RunHistory": 550,  # after it: writes the verdict down
+        "harvester.publish.extension.Publishing": 525,  # only if HARVESTER_PUBLISH_FILE is set
+        "harvester.monitors.history.RunHistory": 550,  # after it: saves the verdict
         "harvester.dashboard.live.LiveView": 600,
         "harvester.download.reachability.Reachability": 625,
         "harvester.worker.reporter.WorkerReporter": 650,  # only in processes of `harvester worker`
-        "harvester.worker.metrics.WorkerMetrics": 675,  # only where HARVESTER_METRICS_PORT is set
+        "harvester.worker.metrics.WorkerMetrics": 675,  # only if HARVESTER_METRICS_PORT is set
         "harvester.stores.feeds.RecordFeeds": 0,
     },
     "FEED_EXPORTERS": {
@@ -125,7 +125,7 @@ REPLACED = {
     },
     "EXTENSIONS": {
         "scrapy.extensions.feedexport.FeedExporter": "harvester.stores.feeds.RecordFeeds",  # it unpacks batches
-        "scrapy.extensions.logstats.LogStats": "harvester.dashboard.live.LiveView",  # it says more
+        "scrapy.extensions.logstats.LogStats": "harvester.dashboard.live.LiveView",  # it shows more
         "spidermon.contrib.scrapy.extensions.Spidermon": "harvester.monitors.extension.RunMonitoring",
     },
 }

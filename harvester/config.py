@@ -359,8 +359,7 @@ class Config(BaseSettings):
 
 @lru_cache(maxsize=1)
 def load_config() -> Config:
-    """Returns the settings of this process. Raises UsageError that names each bad variable; warns of unknown
-    variables."""
+    """Returns this process's settings. Raises UsageError that names each bad variable; warns of unknown variables."""
     config = read_config()
     _hide_secrets(config)
     if config.log_format == "json":

@@ -51,8 +51,7 @@ def decode_text(body: bytes, content_type: str = "", *, prefers_utf8: bool = Fal
 
 
 def as_utf8(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> bytes:
-    """Returns the text as UTF-8, for parsers that take bytes. An XML or HTML parser needs the encoding as an
-    argument."""
+    """Returns the text as UTF-8, for parsers of bytes. An XML or HTML parser must be given the encoding, too."""
     encoding = encoding_of(body, content_type, prefers_utf8=prefers_utf8)
     if encoding == UTF8 and _is_utf8(body):
         return body.removeprefix(codecs.BOM_UTF8)

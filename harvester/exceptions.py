@@ -127,8 +127,7 @@ class NavigationError(FetchError):
 
 
 class LocalFault(FetchError):
-    """A fault of this machine prevented a request. Raised by the download handler; the outcome `local` spends no
-    attempt."""
+    """This machine could not send a request. Raised by the download handler; the outcome `local` spends no attempt."""
 
     def __init__(self, reason: str, *, counts: bool = False) -> None:
         super().__init__(reason)

@@ -65,7 +65,7 @@ def how_long(seconds: float) -> str:
 
 
 def duration(seconds: float, rough: bool = False) -> str:
-    """Formats seconds: 42 -> "42 s", 751 -> "12 min 31 s" (rough: "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07
+    """Formats seconds: 42 -> "42 s", 751 -> "12 min 31 s" (rough "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07
     h"."""
     whole = max(0, round(seconds))
     if whole < 60:

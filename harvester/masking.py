@@ -59,8 +59,7 @@ class Mask:
         self._take(self._passing, [value for value in bare if is_telling(value)])
 
     def __call__(self, text: str, most: int | None = None) -> str:
-        """Returns the text without secrets, cut to `most` characters after masking, so that no part of a secret is
-        left."""
+        """Returns the text without secrets, cut to `most` characters after masking, so no part of a secret is left."""
         if most is None:
             return self._masked(text)
         looked_at = 4 * most + self._longest

@@ -4,7 +4,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 
 class Stats(MemoryStatsCollector):
-    """A faster stats collector. In each call, Scrapy's checks for a deprecated argument, which takes longer than
+    """A faster stats collector: Scrapy's checks each call for a deprecated argument, which takes longer than
     counting."""
 
     __getattribute__ = object.__getattribute__

@@ -182,7 +182,7 @@ class FrontierAdmin:
         return fate
 
     async def forget(self, fingerprints: Iterable[int], job: str = "") -> int:
-        """Lets requests with these fingerprints be queued again once they left the frontier; returns how many were
+        """Lets requests with these fingerprints be queued again after they left the frontier; returns the number of
         known."""
         total = 0
         for chunk in _chunks(fingerprints):

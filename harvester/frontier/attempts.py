@@ -160,15 +160,14 @@ class Attempts:
         return again
 
     def final(self, response: Response) -> "Final | None":
-        """Returns the verdict on a response that is not retried; None for a page or without a verdict.
+        """Returns the verdict on a response that is not retried; None for a page, and for an unjudged response.
 
-        A response without a success status is also noted when the rules of its site call it a page.
+        A response without a success status is also noted when the site's rules call it a page.
         """
         return self._final.get(response)
 
     def is_refused(self, request: Request, response: Response) -> bool:
-        """Returns True if the response carries no page, and neither request nor spider wants its status, as in
-        Scrapy."""
+        """Returns True if the response has no page, and neither request nor spider wants its status, as in Scrapy."""
         final, meta = self._final.get(response), request.meta
         if final is None or final.verdict.outcome is Outcome.OK:
             return False

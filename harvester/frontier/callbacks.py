@@ -17,7 +17,7 @@ from scrapy import Spider
 from harvester.frontier.values import to_plain
 
 _FIRST = ("response", "failure")
-"""Names that a library's callback gives its first argument, or endings of its annotation."""
+"""Names of the first argument in a library's callback, or endings for its annotation."""
 _HOOKS = frozenset({"closed", "start_requests", "setup_redis", "spider_idle", "item_scraped", "parse_arguments"})
 """Methods that Scrapy and its extensions call by name, and that spiders do not inherit."""
 _LIBRARIES = frozenset({"builtins", "harvester", "scrapy", "scrapy_redis"})

@@ -48,8 +48,7 @@ logger = logging.getLogger(__name__)
 PREFETCH = 128
 """Number of leased requests to keep ready for the engine."""
 PER_SITE = 64
-"""Maximum number of requests for one site that a worker holds: a slow site must not fill it. Spiders may set
-MOST_HELD."""
+"""Maximum number of requests for one site in a worker: a slow site must not fill it. Spiders may set MOST_HELD."""
 MOST_OPERATIONS = 500
 """Maximum number of operations in one exchange."""
 MOST_WAITING = 2000
@@ -401,8 +400,7 @@ class FrontierClient:
         await self._record.end(self._frontier.epoch, starts, self.left)
 
     async def _begin_anew(self, lost: FrontierLost) -> None:
-        """Continues with the remaining requests. The ledger feeds this worker's items again, so their ends are not
-        sent."""
+        """Continues with the remaining requests. The ledger feeds this worker's items again, so no ends are sent."""
         logger.warning("%s", lost)
         await self._patiently(self._frontier.begin_anew)
         for leases in (self._ready, self._held, self._ending, self._afterwards):

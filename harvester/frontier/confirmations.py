@@ -62,8 +62,7 @@ class Confirmations:
         connect(self._on_error, signals.item_error)
 
     def _on_scraped(self, item: Any) -> None:
-        """Settles an item that passed all pipelines. Its records wait for a pipeline that stores them, if there is
-        one."""
+        """Settles an item that passed all pipelines. Its records wait for a pipeline that stores them, if one does."""
         receipt = receipt_under_way()
         if receipt is None or item is None:
             return

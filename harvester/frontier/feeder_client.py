@@ -45,8 +45,7 @@ class Feeding:
         return self._client.feed(FeedItems(tuple(items), tuple(pushes), deadline))
 
     def heard(self) -> Awaitable[None]:
-        """Returns an awaitable that is done when the frontier has all that was sent so far, or the connection has
-        ended."""
+        """Returns an awaitable that is done when the frontier has all messages so far, or the connection has ended."""
         return self._client.feed(FeedItems((), (), 0.0))
 
     def acknowledge(self, items: Sequence[ItemRef]) -> None:
@@ -65,8 +64,7 @@ class Feeding:
         return await self._client.others()
 
     async def hold(self) -> None:
-        """Prevents the use of another Redis for the same jobs; to be called often. Raises UsageError when one is in
-        use."""
+        """Prevents the use of another Redis for the same jobs; to be called often. Raises UsageError if one is used."""
         await self._client.hold()
 
     def is_at(self, job: str | None) -> bool:
@@ -88,7 +86,7 @@ class Feeding:
         return {name for name in names if not is_gone(name)}
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
-        """Returns for each job the number of its items that have requests in the frontier."""
+        """Returns by job how many items have requests in the frontier."""
         numbers: dict[str, int] = await self._patiently(lambda: self._frontier.open_items(jobs))
         return numbers
 

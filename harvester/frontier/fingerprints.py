@@ -22,5 +22,5 @@ def of_attempts(number: int, items: Sequence[Sequence[Any]]) -> int:
 
 
 def token_fingerprint(number: int, token: str) -> int:
-    """Returns the fingerprint of an unfiltered request: a push that is sent twice has the same, another push has not."""
+    """Returns the fingerprint of an unfiltered request: the same if a push is sent twice, another for another push."""
     return int.from_bytes(blake2b(f"{number}#{token}".encode(), digest_size=8).digest(), "big", signed=True)

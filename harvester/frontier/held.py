@@ -1,5 +1,4 @@
-"""Parts of requests that no store can save, for crawls of a single run: lambdas, inner functions, open files,
-loaders."""
+"""Parts of requests that no store can save, for crawls of one run: lambdas, inner functions, open files, loaders."""
 
 import secrets
 from itertools import count

@@ -38,7 +38,7 @@ class Push(NamedTuple):
     rooted: bool = True
     """True if no leased request led to it, whose lease would bring it back if Redis lost it."""
     items: tuple[ItemRef, ...] = ()
-    """The attempts that the request belongs to. When none of them is active, the request is not queued."""
+    """The attempts that the request belongs to. When all have ended, the request is not queued."""
 
 
 class FeedItems(NamedTuple):
@@ -46,13 +46,13 @@ class FeedItems(NamedTuple):
 
     items: tuple[ItemRef, ...]
     requests: tuple[Push, ...]
-    """The first requests. Each belongs to some of these items."""
+    """The first requests. Each belongs to one or more items of the feed."""
     deadline: float
     """Epoch seconds of Redis's clock, as in Exchange.now. After it the feed is not applied at all."""
 
 
 class EndedAck(NamedTuple):
-    """Acknowledges that the ledger has the results of these attempts at items."""
+    """Acknowledges that the ledger has the results for these attempts at items."""
 
     items: tuple[ItemRef, ...]
 
@@ -168,7 +168,7 @@ class AllParked(NamedTuple):
     sites: list[ParkedSite]
     """Some of the sites."""
     alone_s: float
-    """Minimum number of seconds for which the breakers of all sites that are not held have been open."""
+    """Seconds since the last of all these breakers opened; held ones are left out."""
 
 
 class ItemEnded(NamedTuple):
@@ -183,10 +183,9 @@ class ItemEnded(NamedTuple):
     """Number of records stored from their pages. A page that belongs to several items counts for each."""
     rejected: int
     outcomes: dict[str, int]
-    """Number of requests by outcome. Beside the outcomes of harvester.outcomes there are worker_lost and
-    callback_blocked. Empty when no request was queued."""
+    """Number of requests by outcome, with worker_lost and callback_blocked beside harvester.outcomes. May be empty."""
     reasons: dict[str, str]
-    """The reason of one request for each outcome that is no success."""
+    """The reason of one request for each outcome without success."""
     at: float
     """Epoch seconds."""
     new: int = 0
@@ -199,7 +198,7 @@ class ItemEnded(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """The reply of one exchange."""
+    """The reply to an exchange."""
 
     leased: list[Leased]
     accepted: int
@@ -235,7 +234,7 @@ class Exchange(NamedTuple):
     done_again: frozenset[str] = frozenset()
     """Leases that were released instead of ended: Redis may have forgotten the requests that they led to."""
     went_back_s: float = 0.0
-    """Seconds by which the clock of Redis's host was set back since any worker's last exchange."""
+    """Seconds that the clock of Redis's host was set back since any worker's last exchange."""
 
 
 class RequestEvent(NamedTuple):
@@ -263,7 +262,7 @@ class DeadLetter(NamedTuple):
 
 
 class RequestStatus(NamedTuple):
-    """The state of a request. Unknown values are None: only the fingerprint of a finished request is saved."""
+    """The state of a request. Unknown values stay None: only the fingerprint of a finished request is saved."""
 
     state: str
     """ready, parked, waiting, leased, dead, skipped or done."""

@@ -94,7 +94,7 @@ async def depths(config: Config, spiders: Iterable[str]) -> dict[str, Depth]:
 
 
 async def workers(config: Config, spiders: Iterable[str]) -> dict[str, dict[str, WorkerStatus]]:
-    """Returns the workers of each spider."""
+    """Returns the workers by spider."""
     async with _redis(config) as redis:
         return {spider: await Frontier(redis, spider, config.database).who_works() for spider in spiders}
 
@@ -186,7 +186,7 @@ async def set_breaker(
     why: str = "",
     for_s: float | None = None,
 ) -> tuple[int, BreakerChange | None]:
-    """Opens, closes or holds the breaker of a site, or of one of its tiers of proxies; `for_s` limits open and held.
+    """Opens, closes or holds the breaker of a site, or of a tier of its proxies; `for_s` limits open and held.
 
     Returns the number of parked requests, and the change if any. Raises UsageError when the tier has no breaker
     there.

@@ -16,7 +16,7 @@ class ProjectRetries:
 
     def __init__(self, settings: BaseSettings) -> None:
         def is_set(name: str) -> bool:
-            return (settings.getpriority(name) or 0) > 0  # harvester sets none of them
+            return (settings.getpriority(name) or 0) > 0  # harvester does not set any
 
         self._is_on = settings.getbool("RETRY_ENABLED")
         self._times = settings.getint("RETRY_TIMES")
@@ -50,8 +50,7 @@ class ProjectRetries:
         return adjustment
 
     def _names(self, failed: Response | Exception) -> bool | None:
-        """Returns True if the project wants a retry; None if its settings leave that open, as for every success
-        status."""
+        """Returns True if the project wants a retry; None if its settings leave that open, as for success statuses."""
         if isinstance(failed, Exception):
             return isinstance(failed, self._exceptions) if self._names_exceptions else None
         if not self._names_statuses or 200 <= failed.status < 300:

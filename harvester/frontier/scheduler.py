@@ -98,7 +98,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self.idle_seconds = config.idle_seconds or crawler.settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
         """Seconds to wait for more work before closing. -1: for ever."""
         self.waits_for = "what others find"
-        """Logged once, when there is no work. Empty: not logged."""
+        """Logged once, when the frontier is empty. Empty text: not logged."""
         self._leases: dict[str, InFlight] = {}
         """Leases by delivery: a worker that was silent may receive a request again that it still works on."""
         self._deliveries = count()
@@ -175,7 +175,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     @property
     def _is_single(self) -> bool:
-        """Whether this is a crawl that somebody started, neither one of several workers nor one that is fed."""
+        """True if a person started this crawl alone, without a feeder and without a pool of workers."""
         is_fed = hasattr(self.spider, "requests_of") or isinstance(self.spider, RedisMixin)
         return not is_fed and "HARVESTER_WORKER" not in self._crawler.settings
 
@@ -195,7 +195,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if idle and not refused:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
         if self._client.shared or idle or self._crawler.settings.getbool("SCHEDULER_PERSIST"):
-            self.spider.resumed = True  # so its counts are those of a part of the crawl
+            self.spider.resumed = True  # so its counts cover only a part of the crawl
         try:
             await self._notices.close()
             await self._client.close()
@@ -214,7 +214,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 await document.close()
 
     def _on_silence(self, error: BaseException) -> None:
-        """Ends the run when the frontier cannot be reached. Unsent ends stay leased until the timeout, and are
+        """Ends the run when the frontier cannot be reached. Unsent ends stay leased until the timeout, then are
         repeated."""
         if isinstance(error, FrontierLost):
             logger.error("%s", error)
@@ -274,8 +274,8 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     ) -> None:
         """Registers a listener of leases: `began` receives each lease, `ended` its id and the operation that ends it.
 
-        The result of `ended` is called when the end is safe, if the outcome is ok. Without listeners there is no
-        cost: the listener replaces methods of the scheduler.
+        The result of `ended` is called when the end is safe, if the outcome is ok. The listener replaces methods of
+        the scheduler, so a crawl without listeners pays nothing.
         """
         next_request, finish = self.next_request, self._client.finish
 
@@ -328,7 +328,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         await self._client.room()
 
     def prepare(self, request: Request, lease: InFlight | None = None, *, rooted: bool = False) -> None:
-        """Encodes a request that a callback yields, with the lease of its page; `rooted`: a start request.
+        """Encodes a request that a callback yields, with its page's lease; `rooted`: a start request.
 
         Raises UnserialisableRequestError, and ValueError when the request names items that its page does not belong
         to.
@@ -341,7 +341,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             self.prepare(request, lease)
 
     def _push(self, request: Request, items: tuple[ItemRef, ...] = (), *, rooted: bool = True) -> Push:
-        """Returns the push of a new request, which inherits the items of its page."""
+        """Returns the push of a new request, which inherits the page's items."""
         fresh(request)
         if rooted and self._saved:
             self._saved.name_start(request, self._number(request))
@@ -446,7 +446,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
     def _watch_engine(self) -> None:
         """Finds out when the engine has finished a request, since no signal reports it.
 
-        Downloads that callbacks and pipelines make themselves are no requests of the frontier, whatever meta they
+        Downloads that callbacks and pipelines make themselves do not belong to the frontier, whatever meta they
         copied.
         """
         assert self._crawler.engine

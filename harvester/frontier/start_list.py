@@ -48,7 +48,7 @@ class DeadEntry(NamedTuple):
 
 
 class StartList:
-    """The start list of one spider, for one worker or one person."""
+    """The start list of a spider, for one worker or one person."""
 
     def __init__(
         self,
@@ -86,14 +86,12 @@ class StartList:
             ) from None
 
     async def filed_in(self, part: str) -> str | None:
-        """Returns the place where this part of the taken entries was filed, by this worker or by a silent one before
-        it."""
+        """Returns the place where this part of the taken entries was filed, by this worker or a silent one before it."""
         place: bytes | None = await self._redis.hget(f"{self._prefix}start:filed:{self._worker}", part)
         return place.decode() if place else None
 
     async def file_in(self, part: str, place: str) -> bool:
-        """Saves where this part will be filed, before it is. False: another worker took it, since this one was
-        silent."""
+        """Saves where this part will be filed. False: another worker took it, since this one was silent."""
         return bool(await self._run("start_file", self._worker, part, place))
 
     async def confirm(self, dead: Iterable[tuple[bytes, str]] = ()) -> None:

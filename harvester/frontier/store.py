@@ -57,13 +57,13 @@ LOW_BITS = 0xFFFFFFFF
 MOST_REASON = 500
 """Maximum number of characters of a reason."""
 FEED_S = 60.0
-"""Seconds that a feed may take: from the claim of its items to its deadline."""
+"""Seconds that a feed may take, from the claim to its deadline."""
 MOST_ENDED = 500
 """Maximum number of ended items in one reply."""
 
 
 class Frontier(FrontierAdmin):
-    """The frontier of one spider."""
+    """The frontier of a spider."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Frontier(FrontierAdmin):
         self._lease_timeout_ms = int(lease_timeout_s * 1000)
         self._max_deliveries = max_deliveries
         self._heard: dict[str, int] = {}
-        """Number of the last reply that each worker received. The worker does not know leases given later."""
+        """Number of the last reply, by worker. The worker does not know leases given later."""
         self._shut: defaultdict[str, int] = defaultdict(int)
         """Version of the breakers that each worker knows."""
         self._held: defaultdict[str, set[str]] = defaultdict(set)
@@ -87,9 +87,9 @@ class Frontier(FrontierAdmin):
         """Held ids whose yielded requests Redis may have forgotten: they are released and done again."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._pushed: defaultdict[str, int] = defaultdict(int)
-        """Number of each worker's last reply to new requests."""
+        """Number of the last reply to new requests, by worker."""
         self._rooted: defaultdict[str, int] = defaultdict(int)
-        """Number of each worker's last reply to new requests without a parent lease."""
+        """Number of the last reply to new requests without a parent lease, by worker."""
         self.epoch = ""
         """Known after the first exchange. A frontier that Redis forgot gets another epoch, or none."""
 
@@ -124,7 +124,7 @@ class Frontier(FrontierAdmin):
                     operations = [_released(each, void) for each in operations]
                 told = (self._lease_timeout_ms, self._max_deliveries, *_wire(operations), seen)
                 heard = self._heard.get(worker, 0)
-                self._heard[worker] = heard or 1  # once sent, its leases are no longer those of a dead process
+                self._heard[worker] = heard or 1  # once sent, its leases do not belong to a dead process
                 known = (self._shut[worker], self.epoch, _new_epoch(), most_ended)
                 head, payloads = await self._run("exchange", worker, heard, wanted, per_site, *told, *known)
                 answer = msgspec.msgpack.decode(head)
@@ -178,8 +178,7 @@ class Frontier(FrontierAdmin):
         )
 
     async def take_probe(self, breaker: str) -> int:
-        """Claims a probe of a tier's breaker for a request; returns the number of the trial, or 0 if no probe is
-        wanted now."""
+        """Claims a probe of a tier's breaker for a request; returns the trial's number, or 0 if no probe is wanted."""
         return int(await self._run("breaker_probe", breaker))
 
     async def workers(self) -> list[str]:
@@ -203,7 +202,7 @@ class Frontier(FrontierAdmin):
         return total
 
     async def note_blocked(self, worker: str, request: str, what: str) -> None:
-        """Saves which callback blocks a worker, and for which request. To be repeated while it blocks."""
+        """Saves the callback that blocks a worker, and its request. To be repeated while it blocks."""
         await self._run("blocked", worker, request, what)
 
     async def reconcile(self, worker: str, held: Collection[str]) -> int:
@@ -229,7 +228,7 @@ class Frontier(FrontierAdmin):
         return unknown
 
     async def open_items(self, jobs: Sequence[str]) -> dict[str, int]:
-        """Returns for each job the number of its items that have requests in the frontier."""
+        """Returns by job how many items have requests in the frontier."""
         async with self._redis.pipeline(transaction=False) as pipeline:
             for job in jobs:
                 pipeline.hget(f"{self.prefix}job:{job}", "items")
@@ -362,7 +361,7 @@ def _wire(operations: Sequence[Operation]) -> tuple[bytes, bytes]:
 
 
 def _released(operation: Operation, leases: Collection[str]) -> Operation:
-    """Returns a release if the operation ends one of these leases, else the operation."""
+    """Returns a release if the operation ends a lease in `leases`, else the operation."""
     return Release(operation.id) if isinstance(operation, Ending) and operation.id in leases else operation
 
 

@@ -47,8 +47,7 @@ class UnknownValueError(Exception):
 
 
 def to_plain(value: Any, where: str) -> Any:
-    """Returns a value that MessagePack can encode. Raises UnknownValueError, and RecursionError if it contains
-    itself."""
+    """Returns a value that MessagePack can encode. Raises UnknownValueError, or RecursionError if it contains itself."""
     kind = type(value)
     if kind in _SCALARS:
         is_large = kind is int and not _MIN_INTEGER <= value <= _MAX_INTEGER
@@ -205,7 +204,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "defaultdict": lambda written: defaultdict(_FACTORIES[written[0]], written[1]),
     "Path": Path,
 }
-"""Functions that make a value from its written form, by name of its type."""
+"""Functions that make a value from its written form, by type name."""
 
 
 # Families of classes --------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def is_gone(name: str) -> bool:
 
 @cache
 def _machine() -> str:
-    """The same for processes that see each other: not in another container, nor before a restart. Empty: not known."""
+    """Returns an id that processes share if they see each other: same container, same boot. Empty: unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         namespace = os.readlink("/proc/self/ns/pid")

@@ -36,7 +36,7 @@ async def batched(outputs: AsyncIterator[Any], page: Response | Request) -> Asyn
     noted: list[Noted] = []
     async for output in outputs:
         if isinstance(output, list) and all(issubclass(kind, Record) for kind in set(map(type, output))):
-            records += output  # a check of each record would cost more than all else here
+            records += output  # a check for each record would cost more than the rest
             if len(records) >= MAX_RECORDS:
                 yield Batch(records)
                 records = []

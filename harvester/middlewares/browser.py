@@ -83,5 +83,5 @@ def is_rendered(request: Request) -> bool:
         return bool(wish)
     if not load_sites().of(request.url).browser.render:
         return False
-    # Images, robots.txt and API calls are no pages.
+    # Images, robots.txt and API calls need no browser.
     return not request.meta.get(MEDIA) and SITE_FILE not in request.meta and request.method == "GET"

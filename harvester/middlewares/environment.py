@@ -19,7 +19,7 @@ class EnvironmentMiddleware:
     """Stands nearest the network: copies of a request, for a retry or a redirect, contain no secrets."""
 
     def process_request(self, request: Request) -> None:
-        """Fills the headers. A header whose variable is missing is left out: the site then reports what it lacks."""
+        """Fills the headers. A header whose variable is missing is left out: the site then reports the gap."""
         for name, value in _headers(request).items():
             if (filled := _filled(value)) is not None:
                 request.headers[name] = filled
@@ -48,9 +48,7 @@ def _filled(value: str) -> str | None:
     missing = []
 
     def fill(found: re.Match[str]) -> str:
-        secret = os.environ.get(
-            found[1], ""
-        ).strip()  # a value from a file ends with a line break, which no header may have
+        secret = os.environ.get(found[1], "").strip()  # from a file it ends with a line break, which no header may have
         mask.add(secret)
         missing.extend([] if secret else [found[1]])
         return secret

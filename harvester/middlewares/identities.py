@@ -63,8 +63,7 @@ logger = logging.getLogger(__name__)
 MOST_RENEWALS = 2
 """Maximum number of repeats of a request because its session had ended."""
 OTHERS_S = 30.0
-"""Seconds after the start, or after a request to another site, in which a site without usable identities does not end
-the run."""
+"""Seconds, from the start or another site's request, before a site without usable identities ends the run."""
 REFUSED_WAIT_S = 30.0
 """Seconds that requests of such a site wait."""
 
@@ -79,14 +78,14 @@ async def account_origin(crawler: Crawler) -> str | None:
 
 
 def end_chain(crawler: Crawler, request: Request) -> None:
-    """Marks a request as the last of its chain, when only its response shows that."""
+    """Marks a request as its chain's last one, when only the response shows that."""
     middleware = crawler.get_downloader_middleware(IdentitiesMiddleware)
     if middleware:
         middleware.end_chain(request)
 
 
 def stay_in_session(follower: Request, request: Request) -> None:
-    """Sends a request in the session of an earlier request of its chain. Errbacks call this themselves."""
+    """Sends a request in the session of an earlier request in its chain. Errbacks call this themselves."""
     chain, asked_as = request.meta.get(SESSION_CHAIN), request.meta.get(ASKED_AS)
     if asked_as and chain and follower.meta.get(SESSION_CHAIN) == chain:
         follower.meta[CHAIN_BEGUN] = tuple(asked_as[:2])
@@ -360,7 +359,7 @@ class IdentitiesMiddleware:
         self._crawler.stats.inc_value(f"harvester/identities/{event}/{site.name}")
 
     def _keep(self, path: str, generation: str, state: dict[str, Any], write: Callable[[], bool]) -> bool:
-        """Saves changes of a browser to an identity's storage_state: see browser.link."""
+        """Saves changes of a browser to an identity's storage_state: see identities.browser.Keep."""
         for pool in self._pools.values():
             for identity in pool.identities.values():
                 if str(identity.storage_state) == path:
@@ -377,7 +376,7 @@ class IdentitiesMiddleware:
 
 
 class ChainMiddleware:
-    """Spider middleware: requests that a callback yields for the chain of its response stay in its session.
+    """Spider middleware: requests that a callback yields for the response's chain stay in its session.
 
     Off under the same conditions as IdentitiesMiddleware.
     """

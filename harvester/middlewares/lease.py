@@ -57,8 +57,7 @@ class LeaseMiddleware:
             yield output
 
     def process_spider_input(self, response: Response) -> None:
-        """Notes that a response arrived, as the first spider middleware. The output of its errback then also comes
-        here."""
+        """Notes that a response arrived, as the first spider middleware. Its errback's output then also comes here."""
         if lease := self._scheduler.lease_of(response.request):
             lease.delivered = True
 

@@ -58,15 +58,14 @@ _STUCK_BY = {"chain": SESSION_CHAIN, "account": IDENTITY}
 LEAST_WAIT_S = 1.0
 """Minimum number of seconds until a request that found no proxy looks for one again."""
 TAKEN_S = 10.0
-"""Seconds until a worker checks again for a budget that other workers have reserved. A request waits up to half as
-much longer."""
+"""Seconds before a budget reserved by other workers is checked again. A request waits up to half as much longer."""
 _HEADERS = 200
 """Bytes of the status line and request head beside the response's headers, which are billed too."""
 
 
 @dataclass(slots=True, eq=False)
 class ProxyAttempt:
-    """One try of a request: by which tier, through which proxy."""
+    """One attempt of a request, with its tier and proxy."""
 
     reservation: Reservation
     pool: ProxyPool | None = None
@@ -95,7 +94,7 @@ class ProxyMiddleware:
         self._shards: defaultdict[str, int] = defaultdict(int)
         self._attempts: WeakKeyDictionary[Request, ProxyAttempt] = WeakKeyDictionary()
         self._taken_until: dict[tuple[str, ...], float] = {}
-        """Monotonic time until which other workers have reserved the budget; by site, minimum tier and skipped tiers."""
+        """Monotonic time until others' reservations of a budget expire; by site, minimum tier and skipped tiers."""
         self._said: set[tuple[str, ...]] = set()
         listened: list[tuple[Callable[..., None], object]] = [
             (self._put_on, signals.request_reached_downloader),
@@ -144,7 +143,7 @@ class ProxyMiddleware:
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        if isinstance(exception, BudgetSpent):  # also for robots.txt or a login that the request needs
+        if isinstance(exception, BudgetSpent):  # maybe for robots.txt or a login that the request needs
             if LEASE not in request.meta:
                 return None
             until = time.time() + exception.seconds
@@ -214,8 +213,7 @@ class ProxyMiddleware:
         return self._without_proxy(site, reservation.tier), f"no {reservation.tier} proxy of {site.name} is of use now"
 
     def _passed(self, request: Request, site: Site) -> list[Tier]:
-        """Returns the tiers to skip. Requests that are not from the frontier are never probes, and skip half-open
-        tiers too."""
+        """Returns the tiers to skip. Requests from outside the frontier are never probes, and skip half-open tiers."""
         tiers = site.proxy.tiers
         if self._breaker is None or len(tiers) == 1:
             return []

@@ -21,9 +21,9 @@ from harvester.politeness.quotas import COLLECTION, Quota, Quotas
 from harvester.stores.mongodb import MongoOutage, connect, disconnect
 
 USED_UP = frozenset({"quota-of-a-day", "quota-of-hashtags"})
-"""Rules of responses in which a site reports a used-up quota."""
+"""Rules that apply when a site itself reports a used-up quota."""
 _OWN = "quota"
-"""The rule of what is not sent."""
+"""The rule for requests that are not sent."""
 
 
 class QuotaMiddleware:

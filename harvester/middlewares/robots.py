@@ -32,10 +32,9 @@ from harvester.politeness.robots import OriginRobots, robots_of
 from harvester.shutdown import pause
 
 MOST_WAITS = 8
-"""Maximum number of times that a leased request waits for robots.txt, in the frontier and unspent: 20 minutes in all."""
+"""Maximum number of waits of a leased request for robots.txt, in the frontier and unspent: 20 minutes in all."""
 MOST_PAUSES = 2
-"""Maximum number of times that a request without a lease waits, in this process; with dont_retry (a login) it never
-does."""
+"""Maximum number of waits of a request without a lease, in this process; with dont_retry (a login) it never waits."""
 WAIT_HERE_S = 5.0
 """Seconds that a leased request waits in this process while robots.txt is being fetched."""
 _UNANSWERED = (

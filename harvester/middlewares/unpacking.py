@@ -39,8 +39,7 @@ def unpack(coding: bytes, body: bytes, max_size: int) -> tuple[bytes, bool]:
 
 
 def _inflated(body: bytes) -> Iterator[bytes | None]:
-    """Yields the pieces of zlib's format, or of bare deflate as some servers send it. None comes last if the stream
-    is complete."""
+    """Yields the pieces of zlib's format, or of bare deflate. None comes last if the stream is complete."""
     stream = zlib.decompressobj()
     try:
         piece = stream.decompress(body, _PIECE_BYTES)

@@ -48,7 +48,7 @@ MOST_AT_ONCE = 16
 MOST_SHOWN = 300
 """Maximum number of characters of a URL or a reason in the log."""
 MOST_REFUSALS = 20
-"""Number of consecutive responses that refuse us, after which a host is asked for no more files."""
+"""Number of consecutive refusals by a host before its other files are given up."""
 
 _Known = dict[tuple[str, str], dict[str, Any]]
 """(collection, key) -> media_paths, media_sources and media_contents, as stored."""
@@ -198,7 +198,7 @@ class RecordFilesPipeline(ImagesPipeline):
         return _wants_files(of_job(record) if of_job else getattr(spider, "arguments", None))
 
     async def _known(self, records: list[Record]) -> _Known:
-        """Returns the stored files of those `records` whose files may change."""
+        """Returns the stored files of records whose files may change."""
         keys: dict[str, set[str]] = defaultdict(set)
         for record in records:
             if not record.MEDIA_FIXED:

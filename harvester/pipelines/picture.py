@@ -59,8 +59,7 @@ def _bytes_a_pixel(image: Image.Image, body: bytes) -> int:
 
 
 def _is_of_one_scan(image: JpegImageFile, body: bytes) -> bool:
-    """Returns True for a single scan; else the decoder keeps all scans in memory. The file was read up to its first
-    scan."""
+    """Returns True for a single scan; else the decoder holds all scans. The file was read up to the first scan."""
     assert image.fp
     marker = image.fp.tell() - 8 - 2 * image.layers
     return "progressive" not in image.info and body[marker : marker + 2] == _START_OF_SCAN

@@ -37,7 +37,7 @@ class PostgresOutage(Outage):
 
     @staticmethod
     def start_private(config: Config) -> str:
-        """Returns an empty text: there is no private server."""
+        """Returns an empty text: PostgreSQL has no private server."""
         return ""
 
     def refusal(self, error: Exception) -> None:
@@ -71,7 +71,7 @@ class PostgresPipeline(BatchPipeline):
         self._to: Postgres | None = None
         self._tables: dict[type[Record], PostgresTable] = {}
         self._seen: defaultdict[type[Record], dict[str, set[str]]] = defaultdict(dict)
-        """Kinds whose fields vary -> field -> types of its values so far."""
+        """Value types seen so far by field, for kinds whose fields vary."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -46,8 +46,7 @@ class StagingPipeline(BatchPipeline):
         self._segments.close()
 
     def complete_segments(self) -> None:
-        """Gives the open segments their final names, so that they can be read and cleaned. Later lines go to new
-        ones."""
+        """Gives open segments their final names, so that they can be read and cleaned. Later lines go to new ones."""
         self._segments.close()
 
     async def process_batch(self, batch: Batch) -> Batch:

@@ -18,23 +18,24 @@ Markup = Literal["meant", "all", "none"]
 
 
 def clean_text(text: str, markup: Markup = "meant") -> str:
-    """The text for people and language models; the same object when there is nothing to clean.
+    """Returns the text for people and language models; the same object when there is nothing to clean.
 
     - Encoding: mojibake is repaired, surrogates are paired or become U+FFFD, the normal form is NFC.
-    - HTML: entities that end in `;` become characters. Pairs of tags around words go, and what only programs write:
-      tags with attributes, `<br>`, comments, script and style with their contents. `<li>` starts a line with `- `,
-      other blocks a plain one. `vector<p>`, `<select>` alone, `a < b`, `<3` and tags that HTML does not know stay.
-    - Markdown: markers of emphasis and code go, `[text](address)` becomes `text (address)`. Headings, quotations,
-      bullets, `#tag`, snake_case, 2*3*4, `__init__`, a lone backtick and shrugs stay. Code that would itself be taken
-      for markup keeps its marks.
+    - HTML: entities that end in `;` become characters. Removed are pairs of tags around words, and markup that only
+      programs write: tags with attributes, `<br>`, comments, script and style with their contents. `<li>` starts a
+      line with `- `, other blocks start a plain line. `vector<p>`, `<select>` alone, `a < b`, `<3` and tags unknown
+      to HTML stay.
+    - Markdown: markers of emphasis and code are removed, `[text](address)` becomes `text (address)`. Headings,
+      quotations, bullets, `#tag`, snake_case, 2*3*4, `__init__`, a lone backtick and shrugs stay. Code that would
+      itself look like markup keeps its marks.
     - Invisible: control and zero-width characters, soft hyphens, byte order marks, direction overrides and terminal
-      colours go. Direction marks stay, and so do joiners in emoji and in the scripts that need them, variation
-      selectors behind what they select.
+      colours are removed. Direction marks stay, and so do joiners in emoji and in the scripts that need them, and
+      variation selectors behind their character.
     - White space: lines and their indentation stay; one space between words, none at the ends of lines, at most one
       blank line between paragraphs.
 
-    With `markup` "all" each tag goes, each backtick, `__init__`'s underscores, headings' and quotations' marks; with
-    "none" HTML and Markdown stay as they are. `clean_text(clean_text(x)) == clean_text(x)`.
+    With `markup` "all", all tags, backticks, the underscores of `__init__`, and the marks of headings and quotations
+    are removed; with "none", HTML and Markdown stay unchanged. `clean_text(clean_text(x)) == clean_text(x)`.
     """
     for passes in range(2 * MOST_PASSES):
         if _is_clean(text):
