@@ -181,7 +181,7 @@ class Addon:
         self.update_pre_crawler_settings(settings)
         if is_reactor_installed():  # by a script, which chose the event loop; Scrapy refuses another one
             settings.set("ASYNCIO_EVENT_LOOP", None, _PRIORITY)
-        if not settings["SPIDER_MIDDLEWARES_BASE"]:  # a project or spider that wants none from Scrapy
+        if not settings["SPIDER_MIDDLEWARES_BASE"]:  # a project or spider without Scrapy's components
             settings.set("SPIDER_MIDDLEWARES_BASE", COMPONENTS["SPIDER_MIDDLEWARES"], _ABOVE_ALL)
         for name, replaced in REPLACED.items():
             _put_in_place(settings, name, replaced)

@@ -436,7 +436,7 @@ def given_by(field: str) -> tuple[str, Literal["environment", ".env", ""]]:
 
 
 def variable_value(name: str) -> str:
-    """Returns the value of a variable that is no setting, from the environment or `.env`; empty if unset."""
+    """Returns the value of a variable beside the settings, from the environment or `.env`; empty if unset."""
     env_file = Config.model_config.get("env_file")
     in_file = dotenv_values(env_file) if isinstance(env_file, str) else {}
     return os.environ.get(name) or in_file.get(name) or ""

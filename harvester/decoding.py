@@ -18,7 +18,7 @@ _ZEROS = (
 )
 """Positions of the zero bytes among the first ASCII characters (XML, appendix F.1)."""
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
-"""Codecs of Python that a server can name, but that are no charsets."""
+"""Codecs of Python that a server can name, but that are not charsets."""
 
 
 def encoding_of(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) -> str:
@@ -61,7 +61,7 @@ def as_utf8(body: bytes, content_type: str = "", *, prefers_utf8: bool = False) 
 class ReadAsUtf8(RawIOBase):
     """Reads a file of another encoding as UTF-8, in pieces.
 
-    Invalid bytes of that encoding become invalid UTF-8, so that only their line is bad.
+    Invalid bytes become invalid UTF-8, so that only their line is bad.
     """
 
     def __init__(self, source: Any, encoding: str) -> None:
@@ -110,7 +110,7 @@ def certain_encoding(start: bytes) -> str | None:
 
 @lru_cache(maxsize=256)
 def _charset(encoding: str | None) -> str | None:
-    """Returns the encoding, or None if Python's codec of that name does not decode bytes to text, like base64."""
+    """Returns the encoding, or None if Python's codec does not decode bytes to text, like base64."""
     if encoding is None or encoding in _NO_CHARSETS:
         return None
     try:

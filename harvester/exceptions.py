@@ -34,7 +34,7 @@ class NotAccepted(UsageError):
 
 
 class UnknownJob(UsageError):
-    """A job, or an item of it, does not exist. Raised by harvester.jobs."""
+    """A job, or one of its items, does not exist. Raised by harvester.jobs."""
 
 
 class UnknownWebhook(UsageError):
@@ -119,7 +119,7 @@ class ParseError(HarvesterError):
 
 
 class FetchError(HarvesterError):
-    """A request failed, as any may: it has an outcome, and is no fault of the program or the machine."""
+    """A request failed, as any may: it has an outcome, and neither the program nor the machine is at fault."""
 
 
 class NavigationError(FetchError):
@@ -162,7 +162,7 @@ class DecodingError(FetchError):
 
 
 class InvalidRecordError(HarvesterError, ValueError):
-    """A record breaks a rule of its type. Raised where it is constructed; the validate pipeline rejects it."""
+    """A record breaks a rule for its type. Raised where it is constructed; the validate pipeline rejects it."""
 
 
 class PageFailed(HarvesterError):
@@ -179,7 +179,7 @@ class PageFailed(HarvesterError):
 class TooCostlyError(PageFailed):
     """Reading some content exceeds its limit of time or memory. Raised by harvester.bounded; the outcome is invalid.
 
-    So content that is too costly is no fault of the program, whatever its source.
+    So content that is too costly does not count as a fault of the program, whatever its source.
     """
 
     def __init__(self, reason: str) -> None:

@@ -65,8 +65,7 @@ def how_long(seconds: float) -> str:
 
 
 def duration(seconds: float, rough: bool = False) -> str:
-    """Formats seconds: 42 -> "42 s", 751 -> "12 min 31 s" (rough "13 min"), 7320 -> "2 h 02 min", 200000 -> "2 d 07
-    h"."""
+    """Formats seconds: 42 -> "42 s", 751 -> "12 min 31 s" (rough "13 min"), 7320 -> "2 h 02 min", 2e5 -> "2 d 07 h"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -102,7 +101,7 @@ def without_userinfo(text: str) -> str:
 
 
 def typed_arguments(arguments: Mapping[str, Any]) -> str:
-    """Returns a spider's arguments in the form that people type. Arguments that are None are left out."""
+    """Returns a spider's arguments in the form that people type, without those that are not set."""
     said = {name: value for name, value in arguments.items() if value is not None}
     return " ".join(shlex.quote(f"{name}={_typed(value)}") for name, value in said.items())
 

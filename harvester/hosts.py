@@ -19,11 +19,11 @@ _authority = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)").match
 
 @lru_cache(maxsize=8192)
 def ascii_host(host: str) -> str:
-    """Returns the ASCII form of a host that is no IPv6 address. Raises UnicodeError when there is none.
+    """Returns the ASCII form of a host, except an IPv6 address. Raises UnicodeError for an invalid host.
 
     Names are processed by UTS 46 without transition and without a limit of length (WHATWG URL, domain to ASCII): `ß`
-    stays itself in place of becoming `ss`, which is another host, and emoji are allowed. A name that ends in a number
-    is an IPv4 address, however it is written.
+    does not become `ss`, which is another host, and emoji are allowed. A name that ends in a number is an IPv4
+    address in any of its forms.
     """
     if "%" in host:
         host = unquote_to_bytes(host).decode()

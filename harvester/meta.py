@@ -9,20 +9,19 @@ JOB = "job"
 """Id of the job that the request belongs to; the scheduler writes it for requests of job items. Read by the
 scheduler: jobs share the workers fairly, and each job has its own seen requests."""
 ITEMS_OF = "harvester_items_of"
-"""Ids of the items that the request belongs to, among those of its page; without the key it belongs to all. Read and
+"""Ids of the items that the request belongs to, among the page's items; without the key it belongs to all. Read and
 removed by the scheduler."""
 SESSION_CHAIN = "identity_chain"
 """Name of the chain of requests that keeps one session. Read by the identities middlewares, and by the proxy
 middleware where IP addresses stick to chains."""
 SESSION_CHAIN_END = "identity_chain_end"
-"""True on the last request of a chain; its identity is then free for another chain. Read by the identities
-middleware."""
+"""True on the last request of a chain; another chain may use its identity then. Read by the identities middleware."""
 RENDER = "render"
 """True if a browser renders the page, whatever the site's entry says. Read by the browser middleware."""
 RENDERING = "rendering"
 """A dict like the table `[<site>.browser]`, for this page. Read by harvester.browser."""
 FLOW = "flow"
-"""A sites.recording.Flow as data, with its row filled in: the steps that lead to the page. Read by harvester.browser."""
+"""A sites.recording.Flow as data, with its row filled in: the steps to the page. Read by harvester.browser."""
 CONDITIONAL = "conditional"
 """True if the page is fetched only when it changed, whatever the site's entry says. CHANGED_LATER: only the next
 time. Read by the conditional middleware."""
@@ -42,8 +41,7 @@ FROM_ENVIRONMENT = "from_environment"
 """`headers`: name -> value, where `${NAME}` stands for an environment variable; `origin`: their only receiver. So a
 waiting request contains no secrets. Read by the environment middleware."""
 QUOTA = "harvester_quota"
-"""A politeness.quotas.Quota as a list, which every attempt of the request counts against. Read by the quota
-middleware."""
+"""A politeness.quotas.Quota as a list, which limits attempts of the request. Read by the quota middleware."""
 QUOTA_UNTIL = "harvester_quota_until"
 """Epoch seconds until a used-up quota has room again. Written by the quota middleware, where errbacks read it."""
 MEDIA = "harvester_media"
@@ -51,8 +49,7 @@ MEDIA = "harvester_media"
 and usage middlewares."""
 
 STEP = "harvester_step"
-"""True if the page only leads to others, so that its success proves nothing about those. Read by the breaker
-middleware."""
+"""True if the page only leads to others, so its success proves nothing about these. Read by the breaker middleware."""
 NO_PROOF = "harvester_no_proof"
 """True if the page works while others do not, so that its success proves nothing about the site. Read by the breaker
 middleware."""
@@ -63,10 +60,9 @@ CAPTURED = "captured"
 """The responses to the page's own requests that its options named. Written by harvester.browser. Read by callbacks,
 the outcome and the throttle middleware."""
 FLOWN = "harvester_flown"
-"""The collected values of a page with FLOW, and the results of its steps. Written by harvester.browser. Read by
-callbacks."""
+"""The collected values and the step results of a page with FLOW. Written by harvester.browser. Read by callbacks."""
 PART = "harvester_part"
-"""A word for the part of its job item that the request fetches; failures are reported with it. Written by spiders.
+"""A word for the part of the job item that the request fetches; failures are reported with it. Written by spiders.
 Read by the scheduler."""
 USAGE = "harvester_usage"
 """The fields of the page's items.Usage, if the site declares any. Written by the usage middleware. Read by spiders."""
@@ -79,7 +75,7 @@ START = "harvester_start"
 """The page of a start request, since each run of a crawl makes a request for it. Written and read by saved feeds."""
 
 LEASE = "harvester_lease"
-"""The delivery number of a request in progress. Read by all components that treat requests of the frontier
+"""The delivery number of a request in progress. Read by all components that treat the frontier's requests
 differently."""
 ITEMS = "harvester_items"
 """Id and attempt for every job item that the request belongs to. Read by the scheduler, the batch and the breaker
@@ -124,7 +120,7 @@ SLOT = "harvester_slot"
 CHECKOUT = "harvester_place"
 """Number of the identity's checkout that the request holds."""
 CHAIN_BEGUN = "harvester_chain_begun"
-"""Identity name and generation of the session in which its chain began."""
+"""Identity name and session generation at the start of its chain."""
 ASKED_AS = "harvester_asked_as"
 """Identity name and generation of the session that it was sent in, and the time (epoch seconds)."""
 SESSION_RENEWALS = "harvester_renewals"
@@ -146,14 +142,13 @@ SIGN_IN = "harvester_sign_in"
 """The storage state before a login in a browser, or {}. The response has the one after it. Written and read by
 harvester.browser."""
 STORAGE_STATE = "storage_state"
-"""The file with the storage state of an identity that a browser signed in, and the generation of its session. Written
-by the identities middleware. Read by harvester.browser."""
+"""The file with the storage state of an identity that a browser signed in, and the session's generation. Written by
+the identities middleware. Read by harvester.browser."""
 
 # Proxies, browsers and download handlers
 
 TIER = "harvester_proxy_tier"
-"""The tier of proxies that the request uses, or used last. Written by the proxy middleware. Read by it and the
-breaker."""
+"""The tier of proxies that the request uses, or used. Written by the proxy middleware. Read by it and the breaker."""
 TIER_PROBE = "harvester_tier_probe"
 """Number of the tier's half-open trial whose probe the request is, until its outcome is known. Written by the proxy
 middleware. Read and removed by the breaker."""
@@ -165,10 +160,9 @@ HANDLER = "harvester_handler"
 """A key of download.handler.HANDLERS; without it the site's entry decides. Written by the browser middleware. Read by
 the download handler."""
 BROWSERS_LOST = "harvester_browsers_lost"
-"""Number of browsers that crashed while they rendered it. Written and read by the browser middleware and its handler."""
+"""Number of browsers that crashed while rendering it. Written and read by the browser middleware and its handler."""
 LED = "harvester_led"
-"""True if the browser has followed redirects, which are recorded as Scrapy does. Written and read by
-harvester.browser."""
+"""True if the browser has followed redirects, recorded as Scrapy does. Written and read by harvester.browser."""
 
 FETCHING_PROCESS_ONLY = frozenset({HANDLER, LOGIN, LOGIN_SITE, SIGN_IN, SITE_FILE, STORAGE_STATE})
 """Keys that let a request pass a check. The process that fetches it sets them; they are not stored in Redis."""

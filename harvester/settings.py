@@ -1,4 +1,4 @@
-"""Settings of harvester's own project. Settings of its spiders are in harvester.spiders.base.
+"""Settings of harvester's own project. Settings for its spiders are in harvester.spiders.base.
 
 Projects can begin their settings with `from harvester.settings import *`.
 """

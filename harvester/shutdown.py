@@ -23,7 +23,7 @@ ENDED_BY = "harvester/ended_by"
 CAUSE = "harvester/cause"
 """Stat: why the run ended early, in a sentence or two for the person at the terminal."""
 AGAIN_S = 5.0
-"""Seconds after which a task that continues is cancelled once more."""
+"""Seconds until a task that continues is cancelled once more."""
 STOPPED_AT_ONCE = "stopped_at_once"
 """Finish reason of a run that was not closed properly: a second signal ended it."""
 

@@ -4,7 +4,6 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 
 class Stats(MemoryStatsCollector):
-    """A faster stats collector: Scrapy's checks each call for a deprecated argument, which takes longer than
-    counting."""
+    """A faster stats collector: Scrapy's checks each call for a deprecated argument, which is slower than counting."""
 
     __getattribute__ = object.__getattribute__

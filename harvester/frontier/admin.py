@@ -182,8 +182,7 @@ class FrontierAdmin:
         return fate
 
     async def forget(self, fingerprints: Iterable[int], job: str = "") -> int:
-        """Lets requests with these fingerprints be queued again after they left the frontier; returns the number of
-        known."""
+        """Lets these fingerprints be queued again once they left the frontier; returns how many were known."""
         total = 0
         for chunk in _chunks(fingerprints):
             rows = [(entry_id(number, job), str(number), number & LOW_BITS) for number in chunk]

@@ -168,7 +168,7 @@ class AllParked(NamedTuple):
     sites: list[ParkedSite]
     """Some of the sites."""
     alone_s: float
-    """Seconds since the last of all these breakers opened; held ones are left out."""
+    """Minimum number of seconds that all breakers, except held ones, have been open."""
 
 
 class ItemEnded(NamedTuple):
@@ -185,7 +185,7 @@ class ItemEnded(NamedTuple):
     outcomes: dict[str, int]
     """Number of requests by outcome, with worker_lost and callback_blocked beside harvester.outcomes. May be empty."""
     reasons: dict[str, str]
-    """The reason of one request for each outcome without success."""
+    """The reason of one request by outcome, for outcomes without success."""
     at: float
     """Epoch seconds."""
     new: int = 0

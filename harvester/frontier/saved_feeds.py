@@ -85,7 +85,7 @@ class SavedFeeds:
         return self._saved.begin
 
     def earlier(self) -> Iterator[Any]:
-        """Yields the output of earlier runs of the crawl. A page that failed and was retried counts once, the last
+        """Yields the output of earlier runs of the crawl. A page that failed and was retried counts only the last
         time."""
         read = decoder(Any, packages_of(self._spider))
         last = {_number(page.name): number for number, page in enumerate(self._saved.read())}

@@ -214,8 +214,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 await document.close()
 
     def _on_silence(self, error: BaseException) -> None:
-        """Ends the run when the frontier cannot be reached. Unsent ends stay leased until the timeout, then are
-        repeated."""
+        """Ends the run when the frontier cannot be reached. Unsent ends stay leased until the timeout, then repeat."""
         if isinstance(error, FrontierLost):
             logger.error("%s", error)
             self._crawler.stats.set_value(CAUSE, str(error))

@@ -86,7 +86,7 @@ class StartList:
             ) from None
 
     async def filed_in(self, part: str) -> str | None:
-        """Returns the place where this part of the taken entries was filed, by this worker or a silent one before it."""
+        """Returns the place where this part of the taken entries was filed, by this worker or a silent one before."""
         place: bytes | None = await self._redis.hget(f"{self._prefix}start:filed:{self._worker}", part)
         return place.decode() if place else None
 

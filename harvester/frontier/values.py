@@ -47,7 +47,7 @@ class UnknownValueError(Exception):
 
 
 def to_plain(value: Any, where: str) -> Any:
-    """Returns a value that MessagePack can encode. Raises UnknownValueError, or RecursionError if it contains itself."""
+    """Returns a value that MessagePack can encode. Raises UnknownValueError, or RecursionError for a cycle."""
     kind = type(value)
     if kind in _SCALARS:
         is_large = kind is int and not _MIN_INTEGER <= value <= _MAX_INTEGER

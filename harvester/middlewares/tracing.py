@@ -183,7 +183,7 @@ class TracingMiddleware:
 
 
 def provider_of(config: Config, spider: str) -> TracerProvider:
-    """Returns a provider that sends a share of the traces by OTLP, in its own thread. Raises UsageError without it."""
+    """Returns a provider that sends some traces by OTLP over HTTP, in a thread. Raises UsageError without the extra."""
     if not all(importlib.util.find_spec(name) for name in ("opentelemetry", "opentelemetry.exporter.otlp.proto.http")):
         raise UsageError("HARVESTER_TRACES_URL needs the extra `tracing`: uv pip install 'harvester[tracing]'.")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -35,8 +35,8 @@ _EMPTIED = encode({PURGED: True})[1:]
 REFRESH_S = 60.0
 """Seconds between two reads of the lists of purged accounts and of opt-outs."""
 APPLY_S = 30.0
-"""Seconds from a new opt-out to the removal of saved records: by then those in progress are stored, and many removals
-share a pass."""
+"""Seconds from a new opt-out to the removal of saved records: by then records in progress are stored, and several
+removals share a pass."""
 MAX_APPLY_SHARE = 0.05
 """Maximum share of the time for removals during a run, since a large folder takes long to search."""
 
@@ -61,7 +61,7 @@ class ConsentPipeline(BatchPipeline):
         self._news = asyncio.Event()
         """Set when opt-outs or purges become known, whose records may be saved already."""
         self._purged_since: set[str] = set()
-        """Accounts that were purged during this run. It may have saved records of these before it learnt that."""
+        """Accounts purged during this run, which may have saved records before it learnt that."""
         self._learnt: dict[str, KnownOptOut] = {}
         """Opt-outs that became known with the current batch."""
         self._withdrawn: set[str] = set()
@@ -219,7 +219,7 @@ class ConsentPipeline(BatchPipeline):
             await self._retrying(self.read_purged)
 
     async def _find_harvested(self, dids: set[str]) -> set[str]:
-        """Returns the accounts that have a full profile stored: they were harvested before their opt-out was unknown."""
+        """Returns the accounts with a full profile stored, from when their declarations were known."""
         query = {"_id": {"$in": sorted(dids)}, "opt_outs.0": {"$exists": False}}
         profiles = self._database[Profile.COLLECTION]
         rows = await self._retrying(lambda: profiles.find(query, {"_id": 1}).to_list())

@@ -1,4 +1,4 @@
-"""Item pipeline: writes the raw response of each record to disk before the record goes to MongoDB."""
+"""Item pipeline: writes the raw responses of records to disk before the records go to MongoDB."""
 
 from collections import defaultdict
 from functools import lru_cache
