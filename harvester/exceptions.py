@@ -34,7 +34,7 @@ class NotAccepted(UsageError):
 
 
 class UnknownJob(UsageError):
-    """A job, or one of its items, does not exist. Raised by harvester.jobs."""
+    """A job, or one item in it, does not exist. Raised by harvester.jobs."""
 
 
 class UnknownWebhook(UsageError):

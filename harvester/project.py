@@ -41,7 +41,7 @@ def loader_of(settings: "BaseSettings") -> "SpiderLoaderProtocol":
     check_values(settings)
     try:
         return get_spider_loader(settings)
-    except Exception as error:  # whatever their modules raise
+    except Exception as error:  # noqa: BLE001  whatever their modules raise
         if said := bad_value(error):
             raise UsageError(said) from None
         modules = ", ".join(settings.getlist("SPIDER_MODULES"))
@@ -116,7 +116,7 @@ def project_settings() -> "Settings":
     module = os.environ.get(SETTINGS_MODULE, "harvester.settings")
     try:
         settings.setmodule(module)
-    except Exception as error:  # whatever the module raises
+    except Exception as error:  # noqa: BLE001  whatever the module raises
         said = bad_value(error) or f"The settings {module} cannot be read: {fault_of_import(error)}"
         raise UsageError(said) from None
     check_add_ons(settings)
@@ -132,7 +132,7 @@ def check_add_ons(settings: "BaseSettings") -> None:
         try:
             if order is not None:
                 load_object(addon)
-        except Exception as error:  # whatever its module raises
+        except Exception as error:  # noqa: BLE001  whatever its module raises
             meant = did_you_mean(str(addon), ["harvester.Addon"])
             said = f"ADDONS names {addon!r}, which cannot be imported{meant or ':'} {fault_of_import(error)}"
             raise UsageError(said) from None

@@ -70,7 +70,7 @@ class BrowserMiddleware:
         try:
             find_chromium(self._config)
         except UsageError as error:
-            logger.error("%s", error)  # the message is complete
+            logger.error("%s", error)  # noqa: TRY400  the message is complete
             end(self._crawler, error.finish_reason, error.exit_code, str(error))
             raise RunEnding(str(error)) from None
         self._is_there = True

@@ -36,7 +36,7 @@ class CompressionMiddleware(HttpCompressionMiddleware):
             decoded = super().process_response(request, response)
         except IgnoreRequest as too_large:
             error = too_large
-        except Exception as broken:  # each library has its own
+        except Exception as broken:  # noqa: BLE001  each library has its own
             error, cause = DecodingError(f"the answer is not {encoding[:50]} as it says: {broken}"), broken
         else:
             assert isinstance(decoded, Response)

@@ -268,7 +268,7 @@ class RecordFilesPipeline(ImagesPipeline):
         try:
             request = Request(url, callback=NO_CALLBACK, priority=-10, dont_filter=True, meta=meta)
             response = await self.crawler.engine.download_async(request)
-        except Exception as error:  # whatever a middleware raises costs only this file
+        except Exception as error:  # noqa: BLE001  whatever a middleware raises costs only this file
             reason, verdict = _verdict(error)
         else:
             final = attempts_of(self.crawler).final(response)

@@ -112,7 +112,7 @@ class MongoPipeline(BatchPipeline, SettlesRecords):
                 size += len(taken[-1][0].records)
             try:
                 result = await self._write([batch for batch, _ in taken])
-            except Exception as error:  # handed to each batch in the write
+            except Exception as error:  # noqa: BLE001  handed to each batch in the write
                 for _, written in taken:
                     if not written.done():  # else its page was given up meanwhile
                         written.set_exception(error)

@@ -37,7 +37,7 @@ def to_jpeg(body: bytes, most_pixels: int, most_memory: int = MOST_MEMORY) -> by
             return body if _is_plain_jpeg(image) else _converted(image)
     except FileError:
         raise
-    except Exception as error:  # hostile bytes make the decoders raise nearly anything
+    except Exception as error:  # noqa: BLE001  hostile bytes make the decoders raise nearly anything
         raise _refusal(body, error) from None
 
 

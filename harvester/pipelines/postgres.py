@@ -84,7 +84,7 @@ class PostgresPipeline(BatchPipeline):
         try:
             await self._patiently(lambda: asyncio.to_thread(self._connect))
         except HarvesterError as error:
-            logger.error("%s", error)  # the message is complete
+            logger.error("%s", error)  # noqa: TRY400  the message is complete
             end(self.crawler, error.finish_reason, error.exit_code, str(error))
             raise CloseSpider(error.finish_reason) from None
 
