@@ -101,4 +101,4 @@ def _for_w3lib(host: str) -> tuple[bytes, str]:
     return found.encode(), found
 
 
-_url._idna = _for_w3lib  # w3lib, and so Scrapy, follows the standard of 2003
+_url._idna = _for_w3lib  # type: ignore[assignment]  # w3lib, and so Scrapy, follows the standard of 2003

@@ -1,7 +1,7 @@
 """Translates callbacks and errbacks to names, and names back to functions.
 
 A name that comes from Redis must not call every method of a spider (`close`, `from_crawler`, `update_settings`). So a
-name stands either for a function of the project that takes an argument and does not override a hook of Scrapy, or for
+name stands either for a function of the project that takes an argument and is not named like a hook of Scrapy, or for
 a function of a library whose first argument is a response or a failure.
 """
 

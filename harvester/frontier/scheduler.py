@@ -195,7 +195,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         if idle and not refused:
             logger.info("This worker found no work: nothing was asked for, or others have dealt with it")
         if self._client.shared or idle or self._crawler.settings.getbool("SCHEDULER_PERSIST"):
-            self.spider.resumed = True  # so its counts cover only a part of the crawl
+            self.spider.resumed = True  # type: ignore[attr-defined]  # so its counts cover a part of the crawl
         try:
             await self._notices.close()
             await self._client.close()

@@ -294,8 +294,7 @@ class Frontier(FrontierAdmin):
         return changes, states, counts
 
     def _go_back(self, worker: str, number: int) -> None:
-        """Goes back to an earlier reply after Redis lost later ones. Requests done since then are leased or ready
-        there.
+        """Goes back to an earlier reply when Redis lost later ones. Requests done since are leased or ready there.
 
         So they are done again, with those that the worker holds; only requests without a parent lease are missing.
         Raises FrontierLost for these.
