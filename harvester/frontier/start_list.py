@@ -23,7 +23,7 @@ from harvester.frontier.keys import prefix_of, start_list_of
 
 Bytes = bytes | str
 Kind = Literal["list", "set", "zset"]
-"""Its type in Redis, as the command TYPE returns it."""
+"""The type of the list in Redis, as the command TYPE returns it."""
 
 _FILLED_BY = {"list": "`harvester feed`, lpush or rpush", "set": "sadd", "zset": "zadd"}
 _COUNTED_BY = {"list": "llen", "set": "scard", "zset": "zcard"}
