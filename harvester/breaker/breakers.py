@@ -47,8 +47,8 @@ class Breakers:
         """Monotonic time of the first failure that is not reported; None without one."""
         self.on_urgent: Callable[[], None] = lambda: None
         self.ask_redis: Callable[[str], Awaitable[int]]
-        """Asks Redis to make a request a probe of a tier. Returns the number of the trial, 0 if no more probes are
-        wanted."""
+        """Asks Redis whether the next request through a tier may be a probe. Returns the number of the half-open trial,
+        or 0 if that trial has enough probes."""
         self._denied_until: defaultdict[str, float] = defaultdict(float)
         """Monotonic time by tier: until then no probe is requested."""
 

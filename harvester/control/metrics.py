@@ -142,7 +142,7 @@ class _Once(Collector):
 
 
 async def observe(config: Config, database: AsyncDatabase[Document]) -> Observed:
-    """Reads all servers. Redis comes before the due items, because sites with an open breaker have no due items."""
+    """Reads MongoDB, then Redis, then the due items: Redis knows the open breakers, whose sites have no due items."""
     disks = disks_of(config)
     try:
         with pymongo.timeout(SERVER_S):

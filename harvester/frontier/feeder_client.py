@@ -68,7 +68,7 @@ class Feeding:
         await self._client.hold()
 
     def is_at(self, job: str | None) -> bool:
-        """Returns True if this process holds a request of the job, so the job is not finished; None: of any job."""
+        """Returns True if this process holds a request of the job, so the job is not finished. None: any job."""
         return self._client.is_at(job)
 
     def all_parked(self) -> AllParked | None:

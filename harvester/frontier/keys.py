@@ -20,7 +20,7 @@ def entry_id(fingerprint: int, job: str = "", token: str = "") -> str:
 
 
 def is_filtered(name: str) -> bool:
-    """Returns True if the request with that id was filtered: it was queued because it was not seen before."""
+    """Returns True if the request with that id has passed the duplicate filter (dont_filter was not set)."""
     return "#" not in name.rpartition(":")[2]
 
 

@@ -228,7 +228,7 @@ class Exchange(NamedTuple):
     ended: list[ItemEnded]
     """Items that have ended, for the ledger. Sent to any worker until they are acknowledged."""
     lost: int = 0
-    """Number of requests that Redis lost, since a loss was last accepted."""
+    """Number of requests that Redis has lost since a user last accepted a loss (`harvester frontier`)."""
     damaged: bool = False
     """True if keys are missing, so that the counts do not match the requests."""
     done_again: frozenset[str] = frozenset()

@@ -72,7 +72,8 @@ _NEEDED = {
     "SPIDER_MIDDLEWARES": "harvester.middlewares.lease.LeaseMiddleware",
     "DOWNLOADER_MIDDLEWARES": "harvester.middlewares.throttle.ThrottleMiddleware",
 }
-"""The component without which others in the same setting are missing, too. None there switches it off on purpose."""
+"""Setting -> one of harvester's components in it. Where it is missing, a project has replaced the whole setting. A
+project that sets it to None switches it off on purpose."""
 
 
 def lacks(settings: BaseSettings) -> str:

@@ -80,7 +80,7 @@ class Logins:
             await self._pause(wait_s, "")
 
     def check(self, request: Request, site: Site) -> None:
-        """Raises if the request of a login would send secrets to a wrong or open address."""
+        """Raises LoginFailed if a login would send secrets to another site, or without encryption."""
         shown = _shown(request.url)
         session: Session = request.meta[LOGIN]
         if not session.may_go_to(request.url) or (not session.origin and site.name != request.meta[LOGIN_SITE]):

@@ -1,5 +1,4 @@
-"""Finds the host that kept a run from its work, with advice for the user: the message of a run that leaves items
-behind."""
+"""Finds the host that failed most in a run that left items behind, and advises the user what to do about it."""
 
 from collections import Counter
 from collections.abc import Iterable

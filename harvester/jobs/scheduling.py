@@ -126,7 +126,9 @@ class Schedules:
         if bool(wanted.cron) + bool(wanted.every) != 1:
             raise UsageError("add: give one of --cron and --every.")
         if wanted.job and wanted.arguments:
-            raise UsageError("-a: the job says its arguments.")
+            raise UsageError(
+                "-a: the arguments of the job are used: leave -a out."
+            )
         now = self._ledger.now()
         source = await self._source(wanted.job)
         new = Schedule(
@@ -155,7 +157,7 @@ class Schedules:
         """
         before = await self.named(name)
         if before.job and wanted.arguments:
-            raise UsageError("-a: the job says its arguments.")
+            raise UsageError("-a: the arguments of the job are used: leave -a out.")
         kept = ("arguments", "overlap", "catch_up", "priority")
         said = {each: value for each in kept if (value := getattr(wanted, each)) is not None}
         if (wanted.cron, wanted.every, wanted.zone) != (None, None, None):

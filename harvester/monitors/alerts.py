@@ -36,7 +36,7 @@ FOLLOWING = ("Refusals", "Error ratio", "Failed items", "Record count", "Drop ag
 They are ordered: the first that failed explains the cause, the others follow from it.
 """
 OF_HOSTS = ("blocked", "unreachable", "unusable")
-"""Finish reasons with a cause that these monitors explain."""
+"""Finish reasons of runs that a host kept from their work. The monitors name the host."""
 ENDING = "Finish reason"
 
 

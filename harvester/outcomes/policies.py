@@ -45,7 +45,7 @@ class Policy(NamedTuple):
     refusal: bool = False
     """True if the site refuses requests from us."""
     login: bool = False
-    """True if the site wants a login, or another one."""
+    """True if the site wants a login, or a new login because the session has ended."""
     no_answer: bool = False
     """True if no connection was made, or no response arrived over it."""
     unavailable: bool = False

@@ -95,7 +95,7 @@ class HostQueue:
         self._answered_in_s = 0.0
         """Seconds that Redis lately took to answer."""
         self._grace_s = self._kept_s = GRACE_S
-        """Seconds that the latest slots may be used late: after the answer came, and after Redis gave them."""
+        """Seconds after which a slot is too late: since the last answer came, and since Redis granted the slot."""
         self._last_at = 0.0
         """Time when the last request left."""
         self._used_at = 0.0

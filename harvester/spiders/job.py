@@ -244,7 +244,7 @@ class JobSpider(HarvesterSpider, ABC):
         return self._arguments[job][1]
 
     def _job_named(self, name: str) -> Job:
-        """Returns the job as this process first met it. Updates a recurring job whose arguments have changed."""
+        """Returns the job from this process's cache. A recurring job whose arguments have changed is read again."""
         known = self._feeder.jobs.get(name) if self._feeder else None
         if name not in self.jobs or (known and known.standing and known.arguments != self.jobs[name].arguments):
             self.jobs[name] = known or self._read_job(name)

@@ -18,7 +18,7 @@ RESERVE = 24
 """Number of files that the process opens beside connections to sites: for its servers, staging, DNS look-ups."""
 LEAST = 2
 SMALL = 1024
-"""With fewer files than this, MongoDB gets few connections."""
+"""Limit of open files below which MongoDB gets few connections."""
 
 
 def allowed() -> int:

@@ -126,7 +126,7 @@ def _kind_within(kind: type[Record], name: str) -> type:
             hint = get_type_hints(hint).get(part, str)
         else:
             return str
-        if get_origin(hint) in (tuple, Union, UnionType):  # MongoDB searches lists by itself
+        if get_origin(hint) in (tuple, Union, UnionType):  # MongoDB compares each element of a list
             hint = next(each for each in get_args(hint) if each is not NoneType)
     return column_kind(hint)
 

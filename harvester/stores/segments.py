@@ -1,4 +1,4 @@
-"""Segments that pipelines write. A write error ends the run, and the page is returned to the frontier."""
+"""Segments: the files of JSON lines that pipelines write. A write error ends the run, and its page is not done."""
 
 import logging
 from pathlib import Path

@@ -175,7 +175,7 @@ class WorkerProcess:
 
     @property
     def totals(self) -> "Totals":
-        """Returns the totals of all lives."""
+        """Returns the totals of this worker, over all restarts of its process."""
         report = self.report or Report()
         return self._before + Totals(report.pages, report.records, Counter(report.errors), Counter(report.files))
 

@@ -102,7 +102,7 @@ def test_the_coming_day_has_the_times_of_schedules_and_the_looks_of_standing_job
             "Jobs of notices with these arguments stand, and look again every 1h",
         ),
         (("add", "x", "--job", "nobody", "--every", "1d"), "There is no job 'nobody'"),
-        (("add", "x", "--job", "nobody", "--every", "1d", "-a", "county=elm"), "-a: the job says its arguments."),
+        (("add", "x", "--job", "nobody", "--every", "1d", "-a", "county=elm"), "-a: the arguments of the job"),
         (
             ("add", "known", "parcels", "--every", "1d"),
             "There is a schedule 'known': give another name, or remove that",

@@ -93,7 +93,7 @@ class KnownCard(NamedTuple):
 
     @classmethod
     def of(cls, parcel_id: str, look: Signature, facts: Facts) -> "KnownCard":
-        """Builds the state of a card that was just read."""
+        """Builds what is remembered of a control parcel from its page, which was just read."""
         return cls(parcel_id, look, digests(facts), facts)
 
 

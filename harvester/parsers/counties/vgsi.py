@@ -73,7 +73,7 @@ VALUES: Mapping[str, tuple[str, str]] = {
     "HistoryValuesAppr": ("market", "appraisal"),
     "HistoryValuesAsmt": ("assessed", "assessment"),
 }
-"""Grid -> basis of its values, and the field with the sum. Grids are read in the given order."""
+"""Grid of the page -> (basis of its values, name of its column with the sum). Grids are read in this order."""
 SALES = "Sales"
 """The grid of past owners."""
 

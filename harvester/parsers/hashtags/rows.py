@@ -51,7 +51,7 @@ Build = Callable[[Row, bytes, int], Iterable[Record]]
 
 
 def each(rows: Iterable[Raw], provenance: Provenance, kind: type[Record], build: Build, first: int = 1) -> ParsedTrends:
-    """Makes the records of all rows. A bad row becomes a reject with the KIND of `kind`, and never spoils its page."""
+    """Makes the records of all rows. A bad row becomes a reject of that kind of record, and costs no other row."""
     read = ParsedTrends([], [], 0)
     number = 0
     for number, row in enumerate(rows, 1):

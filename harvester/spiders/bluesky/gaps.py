@@ -90,7 +90,7 @@ class Gaps(KnownAccounts):
         return Stage(account["id"], READ_INSTEAD, STAGE_RANK + 1)
 
     def other_history_failed(self, account: Account, verdict: Verdict) -> Iterator[Stage]:
-        """Ends an account with the posts from its feed, unless its server may answer later."""
+        """Accepts that only the posts of an account's feed are stored, unless its server may answer later."""
         if not POLICIES[verdict.outcome].retryable:
             self.logger.warning("The posts of %s cannot be read from its server: %s", account["did"], verdict.reason)
             yield Stage(account["id"], FEED_ENDED_EARLY, STAGE_RANK)

@@ -40,7 +40,7 @@ _ERROR = "esearch-error"
 
 
 class _Search(NamedTuple):
-    """A search, carried by the requests of the chain."""
+    """A search. Each request for its pages carries it in cb_kwargs."""
 
     item: str
     kind: str

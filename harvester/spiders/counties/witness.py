@@ -120,7 +120,7 @@ class Witnesses:
         return ControlCheck(is_right=True)
 
     def forget(self, page: Request | Response, parcel_id: str) -> None:
-        """Drops a missing control parcel: the job learns its layouts again."""
+        """Drops a control parcel that is missing from the site. The job learns the layouts of its pages again."""
         self._gone.add(parcel_id)
         self._pages.pop(str(page.meta[JOB]), None)
 
