@@ -126,9 +126,7 @@ class Schedules:
         if bool(wanted.cron) + bool(wanted.every) != 1:
             raise UsageError("add: give one of --cron and --every.")
         if wanted.job and wanted.arguments:
-            raise UsageError(
-                "-a: the arguments of the job are used: leave -a out."
-            )
+            raise UsageError("-a: the arguments of the job are used: leave -a out.")
         now = self._ledger.now()
         source = await self._source(wanted.job)
         new = Schedule(
