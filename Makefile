@@ -26,7 +26,7 @@ demo-county: $(SYNCED) ## Harvest a made-up county of 2,000 parcels, with PDFs o
 	@$(RUN) python -m tests.demo.county
 
 test: lint ## Run all checks and tests, but for slow, appview, flows, publish, soak and chaos
-	@echo "It takes about fourteen minutes on two cores."
+	@echo "It takes about nine minutes on two quiet cores."
 	@$(RUN) $(MAKE) --no-print-directory -j2 types tests
 
 # Collected once, so that the workers find the modules of the tests compiled.
