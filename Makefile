@@ -41,7 +41,7 @@ lint: $(SYNCED) ## Check style, format, and which room imports which
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@$(RUN) lint-imports --no-logo --no-cache
-	@$(RUN) python scripts/lint
+	@$(RUN) python scripts/lint.py
 
 types: $(SYNCED) ## Check types
 	@$(RUN) nice mypy

@@ -49,7 +49,7 @@ class JudgingSteps:
         for step, judge in self._judges.items():
             try:
                 advice = judge(request, verdict, response)
-            except Exception:
+            except Exception:  # an attempt is decided by its outcome then, as without this step
                 logger.exception("The step %s could not judge %s", step.name.lower(), request)
             else:
                 if advice:

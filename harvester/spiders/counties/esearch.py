@@ -134,7 +134,7 @@ class EsearchSpider(SearchingSpider):
         request: Request = failure.request  # type: ignore[attr-defined]
         outcome = verdict_of(failure.value).outcome  # type: ignore[arg-type]
         policy = get_policy(outcome)
-        if policy.no_content or (policy.refusal and not policy.site):
+        if policy.no_content or (policy.refusal and not policy.site):  # it refuses this page, and not us
             self.crawler.stats.inc_value(f"harvester/counties/taxes_not_shown/{outcome}")
             page = msgspec.convert(request.cb_kwargs["read"], ParcelPage)
             yield self._read(request, page, request.cb_kwargs["url"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks rules of the house that no other tool knows: `scripts/lint`, or `scripts/lint --commit-message FILE`.
+"""Checks rules of the house that no other tool knows: `python scripts/lint.py`, or `python scripts/lint.py --commit-message FILE`.
 
 - A public class name stands once in harvester/, so that a search finds the one that is meant.
 - A docstring is a sentence of its own: it does not continue the name before it ("Whether it passes", "Of a site").
