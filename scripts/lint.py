@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks rules of the house that no other tool knows: `python scripts/lint.py`, or `python scripts/lint.py --commit-message FILE`.
+"""Checks rules of the house that no other tool knows: `python scripts/lint.py [--commit-message FILE]`.
 
 - A public class name stands once in harvester/, so that a search finds the one that is meant.
 - A docstring is a sentence of its own: it does not continue the name before it ("Whether it passes", "Of a site").
@@ -18,8 +18,8 @@ from pathlib import Path
 
 MAX_SUBJECT = 72
 continues_name = re.compile(
-    r"(Whether|Of|What|How|Which|Who|Whom|Whose|It|They|He|Its|Their|Nothing|Nobody|Those|So many|(For|By|With|In|From|To)"
-    r" (which|whom|what|one|it|them|those))\b"
+    r"(Whether|Of|What|How|Which|Who|Whom|Whose|It|They|He|Its|Their|Nothing|Nobody|Those|So many"
+    r"|(For|By|With|In|From|To) (which|whom|what|one|it|them|those))\b"
 ).match
 NOT_READ_AGAIN = frozenset(["cli", "config.py", "control"])
 """Rooms whose docstrings have not been read again yet. No room is added."""
