@@ -77,7 +77,9 @@ class Crawl(NamedTuple):
 
 
 @contextmanager
-def crawl(pages: int | Tree, folder: Path, settings: str, poison: int = -1, **more_variables: str) -> Iterator[Crawl]:
+def crawl(
+    pages: int | Tree, folder: Path, settings: str, poison: int = -1, program: str = "scrapy", **more_variables: str
+) -> Iterator[Crawl]:
     """One that has not begun, of the tree (with so many pages), with workers that have these settings."""
     with (
         TreeSite(Tree(pages) if isinstance(pages, int) else pages) as site,
@@ -91,5 +93,5 @@ def crawl(pages: int | Tree, folder: Path, settings: str, poison: int = -1, **mo
             "HARVESTER_LEASE_SECONDS": str(LEASE_S),
             **more_variables,
         }
-        with Workers(site, folder / "crawl", settings, poison, variables) as workers:
+        with Workers(site, folder / "crawl", settings, poison, variables, program=program) as workers:
             yield Crawl(site, Servers(valkey, mongod), workers, Config(redis_url=SecretStr(valkey.uri)))

@@ -11,4 +11,3 @@ SCHEDULER_PERSIST = True  # default False: the first worker that ends empties th
 REDIS_URL = _url.get_secret_value() if _url else None
 CONCURRENT_REQUESTS = 16  # Scrapy's default: what is in flight is lost, so that more would be unfair
 CONCURRENT_REQUESTS_PER_DOMAIN = 8  # likewise
-COMMANDS_MODULE = ""  # harvester's crawl refuses this scheduler

@@ -35,8 +35,9 @@ class Workers:
         poison: int,
         variables: Mapping[str, str],
         name: str = "tree-worker",
+        program: str = "scrapy",
     ) -> None:
-        self._name = name
+        self._name, self._program = name, program
         self.folder = folder
         self._log = folder / "log"
         self.command = ["crawl", "tree", "-a", f"url={site.url}"]
@@ -76,7 +77,7 @@ class Workers:
         poor = self.poor_each and self._started % self.poor_each == 0
         with self._log.open("ab") as log:
             files = [None, log.fileno(), log.fileno()]
-            process = begin("scrapy", *command, cwd=self.folder, env=self.environment, files=files)
+            process = begin(self._program, *command, cwd=self.folder, env=self.environment, files=files)
         if poor:
             resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (FEW_DESCRIPTORS, FEW_DESCRIPTORS))
         self.alive.append(Worker(agent, process))
