@@ -7,10 +7,10 @@ from types import NoneType
 from typing import Any
 
 import bson
-from bson.errors import BSONError
 from msgspec import Struct
 
 from harvester.exceptions import InvalidRecordError, UsageError
+from harvester.items.bson_limits import UNSTORABLE, children
 from harvester.recheck import read_policy
 
 MOST_INPUT_BYTES = 64 * 1024
@@ -18,11 +18,9 @@ MOST_INPUT_BYTES = 64 * 1024
 MOST_LEFT_BYTES = 1024 * 1024
 """Maximum number of bytes (as BSON) of the state that a visit saves for the next one."""
 MOST_LEVELS = 100
-"""Maximum depth of both values. MongoDB nests documents at most 180 levels deep."""
+"""Maximum depth of both values. MongoDB allows more, see bson_limits.MAX_LEVELS."""
 _is_kind = re.compile(r"[a-z][a-z0-9_]{0,49}").fullmatch
 _VALUES = (str, int, float, NoneType, datetime, dict, list, tuple)
-_UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
-"""Exceptions that encoding a document as BSON may raise."""
 
 
 class Found(Struct, frozen=True, gc=False):
@@ -167,7 +165,7 @@ def _size(fault: str, given: dict[str, Any]) -> int:
     """Returns the bytes of the value as BSON. Raises InvalidRecordError with the text of `fault`."""
     try:
         return len(bson.encode(given))
-    except _UNSTORABLE as error:
+    except UNSTORABLE as error:
         raise InvalidRecordError(f"{fault}: {error}") from None
 
 
@@ -184,14 +182,10 @@ def _check_values(name: str, given: dict[str, Any]) -> None:
     """
     level: list[Any] = [given]
     for _ in range(MOST_LEVELS):
-        level = [each for value in level for each in _children(value)]
+        level = [each for value in level for each in children(value)]
         for value in level:
             if not isinstance(value, _VALUES) or (isinstance(value, float) and not math.isfinite(value)):
                 raise InvalidRecordError(f"{name}: {value!r} is no value of JSON, nor a time")
         if not level:
             return
     raise InvalidRecordError(f"{name} is nested more than {MOST_LEVELS} levels deep")
-
-
-def _children(value: Any) -> Any:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()

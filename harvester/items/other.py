@@ -63,6 +63,17 @@ class ItemRecord(Record, frozen=True, kw_only=True):
             )
         try:
             fields = _as_bson(ItemAdapter(item).asdict())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidRecordError(f"{cls.KIND}: it cannot be stored: {error}") from None
+        return cls.of_values(fields, named, provenance)
+
+    @classmethod
+    def of_values(cls, fields: dict[str, Any], named: Sequence[str], provenance: Provenance) -> "ItemRecord":
+        """Returns the record of fields that are values as in BSON, such as decoded JSON. It takes over the dictionary.
+
+        Raises InvalidRecordError when they cannot be stored. See `of` for `named`.
+        """
+        try:
             raw = msgspec.json.encode(fields, order="sorted")
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidRecordError(f"{cls.KIND}: it cannot be stored: {error}") from None

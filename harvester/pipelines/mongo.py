@@ -6,13 +6,10 @@ updated: three times faster than upserts, since most are new.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import bson
-from bson.errors import BSONError
 from pymongo import ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError, OperationFailure
 from scrapy.crawler import Crawler
@@ -21,6 +18,7 @@ from harvester.config import load_config
 from harvester.exceptions import StorageError
 from harvester.items import Batch, Record, Reject
 from harvester.items.base import GONE_AT, OF_ITEM, OUTBOX
+from harvester.items.bson_limits import UNSTORABLE, unstorable
 from harvester.items.receipts import SettlesRecords, part_of, settle
 from harvester.jobs.ledger import Ledger
 from harvester.pipelines.base import BatchPipeline
@@ -34,12 +32,6 @@ MOST_RECORDS = 2000
 DUPLICATE_KEY = 11000
 OF_THE_DOCUMENT = frozenset({2, 9, 14, 15, 22, 28, 40, 52, 53, 54, 55, 56, 57, 10334, 16755, 17280, 17419, 17420})
 """Error codes that concern one document of many: its values, names, size, nesting or keys."""
-MOST_BYTES = 16 * 1024 * 1024
-"""Maximum number of bytes of a document."""
-MOST_LEVELS = 180
-"""Maximum nesting depth of a document."""
-UNSTORABLE = (BSONError, OverflowError, UnicodeEncodeError, RecursionError)
-"""Exceptions that encoding a document as BSON may raise."""
 KEPT = {"media_paths", "media_sources", "media_contents"}
 """Fields that a newer observation does not erase, except for files that the record no longer has (MEDIA_SLOTS)."""
 
@@ -232,25 +224,6 @@ def _of_documents(error: BulkWriteError, *more: int) -> list[dict[str, Any]]:
 
 def _reject(record: Record, reason: str) -> Reject:
     return Reject(record.KIND, f"MongoDB cannot hold it: {reason}", record.key, record.raw, record.provenance.url)
-
-
-def unstorable(document: Document) -> str | None:
-    """Returns the reason why MongoDB cannot hold a document, or None."""
-    try:
-        size = len(bson.encode(document))
-    except UNSTORABLE as error:
-        return str(error)
-    if size > MOST_BYTES:
-        return f"it has {size} bytes"
-    level: list[Any] = [document]
-    depth = 0
-    while level := [each for value in level for each in _children(value)]:
-        depth += 1
-    return f"it is nested {depth} levels deep" if depth > MOST_LEVELS else None
-
-
-def _children(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
 
 
 def newer(record: Record, document: Document) -> UpdateOne | ReplaceOne[Document]:

@@ -14,8 +14,9 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from harvester.config import Config, load_config
 from harvester.exceptions import HarvesterError, ServerAway, ServiceError
 from harvester.items import Batch, Record
+from harvester.items.bson_limits import UNSTORABLE
 from harvester.pipelines.base import BatchPipeline
-from harvester.pipelines.mongo import KEPT, UNSTORABLE
+from harvester.pipelines.mongo import KEPT
 from harvester.shutdown import end
 from harvester.stores.outage import Outage
 from harvester.stores.tables import Row, columns_of, columns_seen

@@ -126,6 +126,7 @@ ENDPOINTS: dict[str, Body] = {
     "JSON: a number of 1 M digits": Body(lambda: b"[" + b"9" * 1_000_000 + b"]", JSON, _ROWS),
     "JSON nested 100,000": Body(lambda: b"[" * 100_000 + b"]" * 100_000, JSON, _ROWS),
     "JSON: a document of 15 MB": Body(lambda: b'{"a":["' + b'x","' * (3 * MB) + b'"]}', JSON),
+    "JSON: a document of 5 MB": Body(lambda: b'{"a":["' + b'x","' * MB + b'"]}', JSON),
     "JMESPath that doubles": Body(lambda: b"[1]", JSON, {"rows": "@" + " | [@,@][]" * 60}),
     "JMESPath: lists of lists": Body(lambda: b'{"a":[1,2,3,4]}', JSON, {"pick": "a" + ".[@,@]" * 40}),
     "schema: (a+)+$": Body(

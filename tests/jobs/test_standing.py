@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from harvester.config import Config
 from harvester.items import Found
+from harvester.items.bson_limits import MAX_BYTES
 from harvester.jobs import ledger as ledger_module
 from harvester.jobs.budgets import MINUTES
 from harvester.jobs.documents import Item, ItemState, Job, item_id, looked_at, read_item, to_document
@@ -25,7 +26,6 @@ from harvester.jobs.ledger import Ledger, ListedItems
 from harvester.jobs.recurring import restart
 from harvester.jobs.service import JobService
 from harvester.jobs.transitions import Changed, Ended, Removed
-from harvester.pipelines.mongo import MOST_BYTES
 from harvester.sites import load_sites
 from tests.forking import Forked, fork
 from tests.jobs.conftest import Killed, Ledgers, after_operations, nowhere, pages
@@ -127,7 +127,7 @@ async def test_items_that_failed_are_all_looked_at_again_however_long_their_name
         )
         for key in keys
     ]
-    assert len(bson.encode({"names": [item.id for item in failed]})) * 2 > MOST_BYTES
+    assert len(bson.encode({"names": [item.id for item in failed]})) * 2 > MAX_BYTES
     await ledgers.database["job_items"].insert_many(map(to_document, failed))
     service = JobService(Config(), ledgers.database, ledgers.another())
     assert await restart(service, [job], ()) == number

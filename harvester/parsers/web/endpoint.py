@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.items.bson_limits import unstorable
 from harvester.parsers.json_text import canonical, read_json
 from harvester.parsers.web import rows as parse
 from harvester.recheck.stopping import digest
@@ -66,11 +67,16 @@ class Whole(NamedTuple):
 
 
 def read_whole(body: bytes, content_type: str, wanted: EndpointDeclaration) -> Whole:
-    """Reads a response as a whole. Raises ParseError when it is not JSON, or does not fit the schema."""
+    """Reads a response as a whole. Raises ParseError when it is not JSON or does not fit the schema.
+
+    Raises PageFailed when MongoDB cannot hold it.
+    """
     document = read_json(body, content_type)
     value = parse.at(wanted.pick, document) if wanted.pick else document
     if problem := _misfit(value, wanted.schema):
         raise ParseError(f"it does not fit the schema: {problem}")
+    if unkept := unstorable({"data": value}):
+        raise PageFailed("invalid", f"it cannot be kept: {unkept}")
     return Whole(msgspec.json.encode(value), canonical(value), parse.shape_of([value]))
 
 

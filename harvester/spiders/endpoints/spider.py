@@ -24,7 +24,6 @@ from harvester.outcomes import Outcome
 from harvester.parsers.web import rows as parse
 from harvester.parsers.web.endpoint import EndpointRow, RowsPage, Whole, read_rows, read_whole
 from harvester.parsers.web.links import next_link
-from harvester.pipelines.mongo import unstorable
 from harvester.recheck.stopping import ListEntry, ListRule, Position
 from harvester.spiders.base import SpiderArguments
 from harvester.spiders.endpoints.definition import (
@@ -154,8 +153,8 @@ class EndpointsSpider(PaginationSpider):
         version = hashlib.sha256(read.raw).hexdigest()[:16]
         item = {"_id": f"{of.key} {version}", "endpoint": of.key, "data": msgspec.json.decode(read.text)}
         record = self._record(endpoint, item, read.raw, response)
-        if unkept := record.reason if isinstance(record, Reject) else unstorable(record.to_document()):
-            raise PageFailed(Outcome.INVALID, f"it cannot be kept: {unkept}")
+        if isinstance(record, Reject):
+            raise PageFailed(Outcome.INVALID, f"it cannot be kept: {record.reason}")
         return ListPage([ListEntry(DOCUMENT, version)], [record], kept={"shape": [*map(list, shape.items())]})
 
     async def _rows(self, response: Response, endpoint: Endpoint, kept: Mapping[str, Any]) -> ListPage:
@@ -191,7 +190,7 @@ class EndpointsSpider(PaginationSpider):
     def _record(self, endpoint: Endpoint, item: dict[str, Any], raw: bytes, response: Response) -> ItemRecord | Reject:
         kind = collection_type(endpoint.collection)
         try:
-            return kind.of(item, (), self.provenance(response))
+            return kind.of_values(item, (), self.provenance(response))
         except InvalidRecordError as error:
             return Reject(kind.KIND, str(error), "", raw, response.url)
 
