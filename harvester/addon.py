@@ -23,6 +23,8 @@ SETTINGS: dict[str, Any] = {
     "CONCURRENT_REQUESTS": 256,  # default 16; requests that wait for the slot of their host count too
     "CONCURRENT_REQUESTS_PER_DOMAIN": 64,  # default 8; ThrottleMiddleware limits it by the configuration
     "SCHEDULER": "harvester.frontier.scheduler.Scheduler",  # default keeps requests in this process's memory
+    "DOWNLOADER": "harvester.frontier.downloader.LeaseDownloader",  # default knows no leases
+    "ITEM_PROCESSOR": "harvester.frontier.confirmations.ConfirmedPipelines",  # default opens no receipts
     "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",  # default remembers every request, as the frontier does
     # Safety
     "REMOTE_CONTROL_ENABLED": False,  # default True: code execution on a loopback port

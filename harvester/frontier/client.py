@@ -88,6 +88,7 @@ class FrontierClient:
         heals: bool = False,
         per_site: int = PER_SITE,
         on_change: Callable[[], None],
+        before_exchange: Callable[[], None] | None = None,
         on_breakers: Callable[[list[BreakerChange]], None],
     ) -> None:
         self._frontier = frontier
@@ -104,6 +105,7 @@ class FrontierClient:
         """True if the frontier was not empty at its last reply."""
         self._recording: asyncio.Task[None] | None = None
         self._on_change = on_change
+        self._before_exchange = before_exchange
         self._on_breakers = on_breakers
         self.on_ended: Callable[[list[ItemEnded]], None] | None = None
         """Receives the items that have ended, to save their results. Without it, other workers receive them."""
@@ -334,6 +336,8 @@ class FrontierClient:
         return min(max(LINGER_S, LINGER_SHARE * held_s), LONG_LINGER_S)
 
     async def _exchange(self, joining: bool = False) -> None:
+        if self._before_exchange:
+            self._before_exchange()
         operations = [] if joining else self._next_operations()
         is_working = not (self._closing or joining)
         wanted = PREFETCH - len(self._ready) if is_working else 0

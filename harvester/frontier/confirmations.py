@@ -13,11 +13,12 @@ from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, DropItem
 from scrapy.http import Response
+from scrapy.pipelines import ItemPipelineManager
 from twisted.python.failure import Failure
 
 from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
 from harvester.frontier.in_flight import InFlight
-from harvester.items.receipts import OTHER, SettlesRecords, parts_of, receipt_under_way
+from harvester.items.receipts import OTHER, SettlesRecords, open_receipt, parts_of, receipt_under_way
 from harvester.shutdown import RunEnding, close, end, is_ending
 from harvester.stores.rejects import rejects_of
 
@@ -27,36 +28,27 @@ _OF_THE_ITEM = (FetchError, InvalidRecordError, PageFailed, ParseError)
 """Exceptions of this project that concern one item; after others nothing can be saved any more."""
 
 
+class ConfirmedPipelines(ItemPipelineManager):
+    """Scrapy's chain of item pipelines (the setting ITEM_PROCESSOR), with a receipt for each item."""
+
+    async def process_item_async(self, item: Any) -> Any:
+        open_receipt(item)
+        try:
+            return await super().process_item_async(item)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task and task.cancelling():
+                raise
+            raise RuntimeError("an item pipeline raised CancelledError") from error  # it would end Scrapy's task
+
+
 class Confirmations:
-    """Watches the items of leased requests, from where Scrapy hands them to the pipelines."""
+    """Settles the receipts of items, by the signals that Scrapy sends at the end of the pipelines."""
 
     def __init__(self, crawler: Crawler, lease_of: Callable[[Request | None], InFlight | None]) -> None:
         self._crawler = crawler
         self._lease_of = lease_of
-
-    def watch(self) -> None:
-        """Starts the watch; to be called when the engine has its scraper."""
-        assert self._crawler.engine
-        scraper = self._crawler.engine.scraper
-        start_itemproc = scraper.start_itemproc_async
-
-        async def start_and_watch(item: Any, *, response: Response | Failure | None) -> None:
-            lease = self._lease_of(getattr(response, "request", None))
-            if lease is None:
-                await start_itemproc(item, response=response)
-                return
-            try:
-                with lease.handling(item, response):
-                    await start_itemproc(item, response=response)
-            except (Exception, asyncio.CancelledError) as error:  # would also end the task for the next item
-                task = asyncio.current_task()
-                if task and task.cancelling():
-                    raise
-                logger.error("An item went astray in the pipelines: %r", error)  # noqa: TRY400
-                lease.failed_by(error)
-
-        scraper.start_itemproc_async = start_and_watch  # type: ignore[method-assign]
-        connect = self._crawler.signals.connect
+        connect = crawler.signals.connect
         connect(self._on_scraped, signals.item_scraped)
         connect(self._on_dropped, signals.item_dropped)
         connect(self._on_error, signals.item_error)

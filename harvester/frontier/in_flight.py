@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any
 
@@ -16,7 +15,7 @@ from twisted.python.failure import Failure
 from harvester.browser.render_options import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.messages import Dead, Done, ItemRef, Operation, Release, Skip
-from harvester.items.receipts import Receipt
+from harvester.items.receipts import PageRecords, begin_page
 from harvester.masking import mask
 from harvester.meta import (
     ATTEMPTS,
@@ -65,33 +64,19 @@ class InFlight:
     """True if the run ends before the work is done."""
     afterwards: Callable[[], None] | None = None
     """Called when the frontier has acknowledged the end with outcome ok, and has all requests that it yielded."""
-    records: int = 0
-    """Number of records that its callback or errback yielded."""
-    unsettled: int = 0
-    """Number of records that are neither stored nor rejected."""
-    rejected: int = 0
-    """Number of records that were rejected with a saved reason."""
-    new: int = 0
-    """Number of stored records that were not known before."""
-
-    @contextmanager
-    def handling(self, item: Any, page: Any) -> Iterator[None]:
-        """Opens a receipt while the pipelines handle an item that was yielded for this response or failure."""
-        receipt = Receipt(item, page)
-        self.records += receipt.total
-        self.unsettled += receipt.total
-        try:
-            with receipt.under_way():
-                yield
-        finally:
-            self.unsettled -= receipt.total - len(receipt.open)
-            self.rejected += receipt.rejected
-            self.new += receipt.new
-            self.given_back = self.given_back or receipt.interrupted
+    records: PageRecords = field(default_factory=PageRecords)
+    """The records that its callback or errback yielded."""
+    request: Request | None = None
+    """The request as the engine has it."""
+    is_sent: bool = False
+    """True if the engine has handed it to the downloader."""
+    leads_to: str = ""
+    """The URL of the request that the downloader returned in place of a response; it is refused if not `moved`."""
 
     def fate(self) -> Operation:
         """Returns the operation that ends the lease when the request is finished here."""
-        if self.given_back:
+        records = self.records
+        if self.given_back or self.records.interrupted:
             return Release(self.id)
         if self.error is not None:
             return Dead(self.id, Outcome.INVALID, self.error)
@@ -100,16 +85,12 @@ class InFlight:
             if self.part:
                 reason = f"{self.part}: {self.verdict.outcome}: {reason}"
             if not policy_of(load_sites().named(self.site), self.verdict.outcome).dead:
-                return Done(self.id, self.verdict.outcome, self.rejected, self._stored, reason, self.new)
+                return Done(self.id, self.verdict.outcome, records.rejected, records.stored, reason, records.new)
             end = Skip if self.verdict.outcome is Outcome.POLICY_DENIED else Dead
             return end(self.id, self.verdict.outcome, reason)
         if self.exhausted or self.answered:
-            return Done(self.id, rejected=self.rejected, records=self._stored, new=self.new)
+            return Done(self.id, rejected=records.rejected, records=records.stored, new=records.new)
         return Dead(self.id, Outcome.INVALID, "it ended without an answer and without an error")
-
-    @property
-    def _stored(self) -> int:
-        return self.records - self.unsettled - self.rejected
 
     def failed_by(self, error: BaseException) -> None:
         """Notes an exception of a callback, an errback or an item pipeline."""
@@ -120,7 +101,9 @@ class InFlight:
 
     def not_stored(self) -> NotStoredError:
         """Returns the error that describes the records without a result."""
-        return NotStoredError(f"{self.unsettled:,} of {self.records:,} records were neither stored nor rejected")
+        return NotStoredError(
+            f"{self.records.unsettled:,} of {self.records.yielded:,} records were neither stored nor rejected"
+        )
 
 
 class WatchedErrback:
@@ -137,6 +120,8 @@ class WatchedErrback:
     def __call__(self, failure: Failure) -> Any:
         error = failure.value
         assert error is not None
+        if not self.lease.delivered:
+            begin_page(failure, self.lease.records)
         if isinstance(error, RunEnding):  # spiders do not see it
             self.lease.given_back = True
             return ()

@@ -131,12 +131,12 @@ class SavedFeeds:
         request.meta[START] = f"start:{fingerprint}:{self._starts[fingerprint]}"
         self._starts[fingerprint] += 1
 
-    def began(self, request: Request, lease: InFlight) -> None:
-        """To be called with each request that a worker begins."""
+    def lease_began(self, request: Request, lease: InFlight) -> None:
+        """Notes the page of a request that a worker begins."""
         self._pages[lease.id] = request.meta.get(START, lease.id)
 
-    def ended(self, lease: str, operation: Operation) -> None:
-        """To be called with the end of a lease, before the frontier receives it."""
+    def lease_ended(self, lease: str, operation: Operation) -> None:
+        """Saves what the page gave, before the frontier receives the end of its lease."""
         page, given = self._pages.pop(lease, ""), self._given.pop(lease, [])
         is_owner = self._owners.get(page) == lease
         if is_owner:

@@ -12,18 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from time import monotonic
-from typing import Any, Self
+from typing import Protocol, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
-from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import load_object
 from scrapy_redis.scheduler import Scheduler as ScrapyRedisScheduler
 from scrapy_redis.spiders import RedisMixin
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from harvester.breaker.alerts import BreakerAlerts
 from harvester.breaker.breakers import Breakers
@@ -58,11 +57,10 @@ from harvester.frontier.saved_feeds import SavedFeeds
 from harvester.frontier.store import Frontier
 from harvester.frontier.watchdog import Watchdog
 from harvester.frontier.workers import own_name
-from harvester.items.receipts import receipt_under_way
 from harvester.masking import mask
 from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.outcomes import Outcome, Verdict, classify_exception, get_policy
-from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end, fault_of, is_ending
+from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
 from harvester.sites import load_sites
 from harvester.stores.redis import RedisOutage, connect
 
@@ -75,18 +73,43 @@ _NEEDED = {
 """Setting -> one of harvester's components in it. Where it is missing, a project has replaced the whole setting. A
 project that sets it to None switches it off on purpose."""
 
+_BASES = {
+    "DOWNLOADER": "harvester.frontier.downloader.LeaseDownloader",
+    "ITEM_PROCESSOR": "harvester.frontier.confirmations.ConfirmedPipelines",
+}
+"""Setting -> the class from which its class must derive."""
+
 
 def lacks(settings: BaseSettings) -> str:
     """Returns a message if the scheduler is set without the components that it needs; else an empty string."""
     components = settings.get_component_priority_dict_with_base
     missing = [name for name, needed in _NEEDED.items() if needed not in components(name)]
-    if not missing:
-        return ""
-    return (
-        f"SCHEDULER is harvester's, but {' and '.join(missing)} are not: hosts would be asked without a limit, and no"
-        ' request would be known to be done. Put `ADDONS = {"harvester.Addon": 500}` into settings.py, and remove'
-        f" SCHEDULER and {' and '.join(f'{name}_BASE' for name in missing)} from it."
-    )
+    if missing:
+        return (
+            f"SCHEDULER is harvester's, but {' and '.join(missing)} are not: hosts would be asked without a limit, and"
+            ' no request would be known to be done. Put `ADDONS = {"harvester.Addon": 500}` into settings.py, and'
+            f" remove SCHEDULER and {' and '.join(f'{name}_BASE' for name in missing)} from it."
+        )
+    for name, base in _BASES.items():
+        if not issubclass(load_object(settings[name]), load_object(base)):
+            return (
+                f"SCHEDULER is harvester's, but {name} is not: pages would be known to be done before they are."
+                f" Remove {name} from the settings, or derive {settings[name]} from {base}."
+            )
+    return ""
+
+
+class LeaseListener(Protocol):
+    """Receives the beginning and the end of each lease of a crawl."""
+
+    def lease_began(self, request: Request, lease: InFlight) -> None:
+        """Receives a request that a worker begins."""
+
+    def lease_ended(self, lease: str, operation: Operation) -> Callable[[], None] | None:
+        """Receives the id of a lease and the operation that ends it, before the frontier does.
+
+        The result, if any, is called when the end is safe, if the outcome is ok.
+        """
 
 
 class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
@@ -106,6 +129,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         self._prepared: WeakKeyDictionary[Request, Push] = WeakKeyDictionary()
         self._held: HeldParts | None = None
         self._saved: SavedFeeds | None = None
+        self.listeners: list[LeaseListener] = []
         self.worker = own_name()
 
     @classmethod
@@ -150,6 +174,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             heals=is_fed,
             per_site=getattr(self.spider, "MOST_HELD", PER_SITE),
             on_change=self._call_engine,
+            before_exchange=self._end_finished,
             on_breakers=lambda changes: self._notices.tell(changes),
         )
         self.feeding = Feeding(frontier, self._client, patiently, self._push)
@@ -166,10 +191,9 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
                 f"{forgotten:,}",
             )
         self._notices = BreakerAlerts(config, self.spider.name, lambda event: self._client.push(EventAck(event)))
-        self._watch_engine()
-        Confirmations(self._crawler, self.lease_of).watch()
+        self._confirmations = Confirmations(self._crawler, self.lease_of)
         if self._saved:
-            self.watch(self._saved.began, self._saved.ended)
+            self.listeners.append(self._saved)
         self._client.start(self._on_silence)
         self._watchdog = Watchdog(config, self.spider.name, self.worker, self.lease_of)
         self._watchdog.start()
@@ -185,6 +209,7 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
 
     async def _close(self) -> None:
         self._watchdog.end()
+        self._end_finished()
         stats = self._crawler.stats
         refused = stats.get_value("harvester/frontier/unserialisable")
         idle = not stats.get_value("harvester/frontier/leased")
@@ -247,15 +272,16 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             lease.moved = True
             # Under a name from an older registry it would not be parked, but be leased again at once.
             parked = request.meta.pop(PARKED, False) and lease.site == load_sites().of(request.url).name
-            self._client.finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
+            self._finish(Release(lease.id) if parked else self._successor(request, lease.id), lease.id)
         return True
 
     def next_request(self) -> Request | None:
+        self._end_finished()
         while (leased := self._client.take()) is not None:
             try:
                 request = decode(leased.payload, self.spider, self._held)
             except UnserialisableRequestError as error:
-                self._client.finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
+                self._finish(Dead(leased.id, Outcome.INVALID, str(error)), leased.id)
                 continue
             items = tuple(ItemRef(*item) for item in request.meta.get(ITEMS, ()))
             lease = InFlight(leased.id, leased.site, items, str(request.meta.get(PART, "")))
@@ -263,41 +289,26 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
             if leased.probe:
                 request.meta[PROBE] = leased.probe
             self._leases[delivery] = lease
+            lease.request = request
             request.errback = WatchedErrback(lease, request.errback, self._prepare_follow_up)
+            for listener in self.listeners:
+                listener.lease_began(request, lease)
             return request
         return None
 
-    def watch(
-        self,
-        began: Callable[[Request, InFlight], None],
-        ended: Callable[[str, Operation], Callable[[], None] | None],
-    ) -> None:
-        """Registers a listener of leases: `began` receives each lease, `ended` its id and the operation that ends it.
+    def _finish(self, operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
+        """Ends a lease. `afterwards` is called when the end is safe, if the outcome is ok."""
+        calls = [afterwards, *(each.lease_ended(lease, operation) for each in self.listeners)]
+        known = [call for call in calls if call]
 
-        The result of `ended` is called when the end is safe, if the outcome is ok. The listener replaces methods of
-        the scheduler, so a crawl without listeners pays nothing.
-        """
-        next_request, finish = self.next_request, self._client.finish
+        def confirmed() -> None:
+            for call in known:
+                call()
 
-        def next_watched() -> Request | None:
-            request = next_request()
-            if request is not None and (lease := self.lease_of(request)):
-                began(request, lease)
-            return request
-
-        def finish_watched(operation: Operation, lease: str, afterwards: Callable[[], None] | None = None) -> None:
-            calls = [call for call in (afterwards, ended(lease, operation)) if call]
-
-            def confirmed() -> None:
-                for call in calls:
-                    call()
-
-            finish(operation, lease, confirmed if calls else None)
-
-        self.next_request = next_watched  # type: ignore[method-assign]
-        self._client.finish = finish_watched  # type: ignore[method-assign]
+        self._client.finish(operation, lease, confirmed if known else None)
 
     def has_pending_requests(self) -> bool:
+        self._end_finished()
         if not self._client.is_done():
             if all_parked := self._client.all_parked():
                 self._end_if_all_parked(all_parked)
@@ -443,62 +454,49 @@ class Scheduler(ScrapyRedisScheduler):  # type: ignore[misc]
         items = request.meta.get(ITEMS)
         return of_attempts(number, items) if items else number
 
-    def _watch_engine(self) -> None:
-        """Finds out when the engine has finished a request, since no signal reports it.
+    def begin_download(self, request: Request) -> InFlight | None:
+        """Returns the lease of a request that the engine hands to the downloader for this scheduler.
 
-        Downloads that callbacks and pipelines make themselves do not belong to the frontier, whatever meta they
-        copied.
+        Returns None for a download that a callback or a pipeline makes itself.
         """
-        assert self._crawler.engine
-        assert self._crawler.engine._slot
-        engine, slot = self._crawler.engine, self._crawler.engine._slot
-        remove_request, download = slot.remove_request, engine.download_async
-        handle_output = engine._handle_downloader_output
+        lease = self.lease_of(request)
+        if lease is None or lease.is_sent or lease.request is not request:
+            return None
+        lease.is_sent = True
+        return lease
 
-        async def download_apart(request: Request) -> Response:
-            try:
-                return await download(fresh(request.copy()) if LEASE in request.meta else request)
-            except RunEnding:
-                if receipt := receipt_under_way():
-                    receipt.interrupted = True
-                raise
+    def continued(self, result: Request, request: Request, lease: InFlight) -> Request:
+        """Returns a request that replaces the response, such as a redirect, with the lease of the request."""
+        result = result.copy() if result is request else result
+        if result.meta.get("retry_times", 0) > request.meta.get("retry_times", 0):  # by get_retry_request
+            result.meta.setdefault(RETRY_REASON, ("retried", "a middleware of the project asks for it again", True))
+        for name in (LEASE, ITEMS, JOB):  # a middleware's own request lacks them
+            if name in request.meta:
+                result.meta[name] = request.meta[name]
+        lease.leads_to = result.url
+        return result
 
-        def handle_and_tell(result: Request | Response | Failure, request: Request) -> Any:
-            """Continues the lease with a request that replaces the response: a redirect, or one from a middleware."""
-            lease = self.lease_of(request) if isinstance(result, Request) else None
-            if lease is None:
-                return handle_output(result, request)
-            assert isinstance(result, Request)
-            result = result.copy() if result is request else result
-            if result.meta.get("retry_times", 0) > request.meta.get("retry_times", 0):  # by get_retry_request
-                result.meta.setdefault(RETRY_REASON, ("retried", "a middleware of the project asks for it again", True))
-            for name in (LEASE, ITEMS, JOB):  # a middleware's own request lacks them
-                if name in request.meta:
-                    result.meta[name] = request.meta[name]
-            handled = handle_output(result, request)
-            if not lease.moved:
-                said = f"it leads to {mask(result.url, MOST_SHOWN)}, which is off the spider's domains, or refused"
-                lease.verdict = Verdict(Outcome.POLICY_DENIED, said)
-            return handled
+    def _end_finished(self) -> None:
+        """Ends the leases of requests that the engine has finished: no signal reports it."""
+        engine = self._crawler.engine
+        in_progress = engine._slot.inprogress if engine and engine._slot else ()
+        for delivery in [each for each, lease in self._leases.items() if lease.request not in in_progress]:
+            self._end_lease(self._leases.pop(delivery))
 
-        def remove_and_tell(request: Request) -> None:
-            remove_request(request)
-            self._on_finished(request)
-
-        slot.remove_request = remove_and_tell  # type: ignore[method-assign]
-        engine.download_async = download_apart  # type: ignore[method-assign]
-        engine._handle_downloader_output = handle_and_tell  # type: ignore[method-assign]
-
-    def _on_finished(self, request: Request) -> None:
-        lease = self._leases.pop(request.meta.get(LEASE, ""), None)
-        if lease is not None and not lease.moved:
-            fate = lease.fate()
-            if lease.unsettled and isinstance(fate, (Done, Skip)):
-                fate = self._not_stored(request, lease, again=isinstance(fate, Done))
-            if lease.unsettled and isinstance(fate, Release):
-                self._crawler.stats.inc_value("harvester/frontier/put_back")
-            self._tell_breakers(request, fate)
-            self._client.finish(fate, lease.id, lease.afterwards)
+    def _end_lease(self, lease: InFlight) -> None:
+        request = lease.request
+        if lease.moved or request is None:
+            return
+        if lease.leads_to:
+            said = f"it leads to {mask(lease.leads_to, MOST_SHOWN)}, which is off the spider's domains, or refused"
+            lease.verdict = Verdict(Outcome.POLICY_DENIED, said)
+        fate = lease.fate()
+        if lease.records.unsettled and isinstance(fate, (Done, Skip)):
+            fate = self._not_stored(request, lease, again=isinstance(fate, Done))
+        if lease.records.unsettled and isinstance(fate, Release):
+            self._crawler.stats.inc_value("harvester/frontier/put_back")
+        self._tell_breakers(request, fate)
+        self._finish(fate, lease.id, lease.afterwards)
 
     def _not_stored(self, request: Request, lease: InFlight, *, again: bool) -> Operation:
         """Returns the operation for a page with unconfirmed records, which is never Done."""

@@ -1,13 +1,13 @@
 """Receipts: the records of an item that are not safe yet.
 
-A leased page counts as done when it has no open records. The scheduler opens a receipt for each item of a leased page
-that enters the item pipelines. The component that finally stores a record, or writes down the reason for not storing
+A leased page counts as done when it has no open records. A receipt is opened for each item of a leased page that enters
+the item pipelines. The component that finally stores a record, or writes down the reason for not storing
 it, settles the record in the receipt. A record that is never settled stays open, since silence confirms nothing.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from harvester.items import Batch, Record, Reject
@@ -15,7 +15,24 @@ from harvester.items import Batch, Record, Reject
 OTHER: tuple[str, ...] = ("item",)
 """Stands for an item that is not a record. It is settled when it has passed all pipelines."""
 
-_under_way: ContextVar["Receipt | None"] = ContextVar("receipt", default=None)
+
+@dataclass(slots=True)
+class PageRecords:
+    """The records of a leased page, counted by what became of them."""
+
+    yielded: int = 0
+    unsettled: int = 0
+    """Number of records that are neither stored nor rejected."""
+    rejected: int = 0
+    """Number of records that were rejected with a saved reason."""
+    new: int = 0
+    """Number of stored records that were not known before."""
+    interrupted: bool = False
+    """True if the run ended while a pipeline fetched something for an item, so that a part may be missing."""
+
+    @property
+    def stored(self) -> int:
+        return self.yielded - self.unsettled - self.rejected
 
 
 class SettlesRecords:
@@ -28,34 +45,41 @@ class SettlesRecords:
 class Receipt:
     """The records of an item that are neither stored nor rejected."""
 
-    __slots__ = ("interrupted", "new", "open", "page", "rejected", "total")
+    __slots__ = ("open", "page", "records")
 
-    def __init__(self, item: Any, page: Any) -> None:
+    def __init__(self, item: Any, page: Any, records: PageRecords) -> None:
         self.open = parts_of(item)
         self.page = page
         """The response, or the failure, that the item was read from."""
-        self.total = len(self.open)
-        self.rejected = 0
-        """Number of records that were rejected with a written reason."""
-        self.new = 0
-        """Number of stored records that were new."""
-        self.interrupted = False
-        """True if the run ended while a pipeline fetched something for the item, so that a part may be missing."""
+        self.records = records
+        records.yielded += len(self.open)
+        records.unsettled += len(self.open)
 
     def settle(self, parts: Iterable[Hashable], rejected: int = 0, new: int = 0) -> None:
         """Marks these parts as safe, and counts the rejected and the new records."""
+        before = len(self.open)
         self.open.difference_update(parts)
-        self.rejected += rejected
-        self.new += new
+        self.records.unsettled -= before - len(self.open)
+        self.records.rejected += rejected
+        self.records.new += new
 
-    @contextmanager
-    def under_way(self) -> Iterator[None]:
-        """Makes this receipt the current one while the pipelines handle its item."""
-        token = _under_way.set(self)
-        try:
-            yield
-        finally:
-            _under_way.reset(token)
+
+_page: ContextVar["tuple[Any, PageRecords] | None"] = ContextVar("page", default=None)
+_under_way: ContextVar["Receipt | None"] = ContextVar("receipt", default=None)
+
+
+def begin_page(page: Any, records: PageRecords | None) -> None:
+    """Names the page to which the items belong that this task yields from now on. `records` is None without a lease.
+
+    Scrapy reads each page in a task of its own, and its items in tasks that this one starts.
+    """
+    _page.set((page, records) if records else None)
+
+
+def open_receipt(item: Any) -> None:
+    """Opens the receipt of an item that enters the pipelines. It stays the current one for the rest of the task."""
+    page = _page.get()
+    _under_way.set(Receipt(item, *page) if page else None)
 
 
 def receipt_under_way() -> Receipt | None:

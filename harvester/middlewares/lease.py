@@ -17,6 +17,7 @@ from harvester.frontier.codec import UnserialisableRequestError
 from harvester.frontier.in_flight import InFlight, apart
 from harvester.frontier.scheduler import Scheduler
 from harvester.items import LINK, Batch, Reject
+from harvester.items.receipts import begin_page
 from harvester.middlewares.identities import end_chain
 from harvester.outcomes import Outcome, Verdict
 
@@ -57,8 +58,10 @@ class LeaseMiddleware:
             yield output
 
     def process_spider_input(self, response: Response) -> None:
-        """Notes that a response arrived, as the first spider middleware. Its errback's output then also comes here."""
-        if lease := self._scheduler.lease_of(response.request):
+        """Begins the page, as the first spider middleware. The output of its errback then also comes here."""
+        lease = self._scheduler.lease_of(response.request)
+        begin_page(response, lease.records if lease else None)
+        if lease:
             lease.delivered = True
 
     async def process_spider_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:

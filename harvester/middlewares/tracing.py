@@ -76,7 +76,7 @@ class TracingMiddleware:
     def spider_opened(self) -> None:
         scheduler = self._scheduler
         if scheduler is not None:  # a scheduler without leases has length 0, so it is false
-            scheduler.watch(self._lease_begins, self._lease_ends)
+            scheduler.listeners.append(self)
 
     def engine_stopped(self) -> None:
         """Ends the remaining traces, and sends all."""
@@ -86,7 +86,7 @@ class TracingMiddleware:
 
     # Events of a request ----------------------------------------------------------------------------------
 
-    def _lease_begins(self, request: Request, lease: InFlight) -> None:
+    def lease_began(self, request: Request, lease: InFlight) -> None:
         attributes: dict[str, Any] = {
             "url.full": without_userinfo(mask(request.url, MOST_SHOWN)),
             "http.request.method": request.method,
@@ -133,7 +133,7 @@ class TracingMiddleware:
             if traced.items <= 0:
                 self._end_span(traced, "pipelines")
 
-    def _lease_ends(self, lease: str, operation: Operation) -> Callable[[], None] | None:
+    def lease_ended(self, lease: str, operation: Operation) -> Callable[[], None] | None:
         traced = self._traced.get(lease)
         if traced is None:
             return None

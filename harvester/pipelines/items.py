@@ -42,7 +42,7 @@ class ItemsPipeline:
 
     async def process_item(self, item: Any) -> Any:
         if item is not None and not isinstance(item, (Batch, Record)):
-            if (receipt := receipt_under_way()) and receipt.interrupted:
+            if (receipt := receipt_under_way()) and receipt.records.interrupted:
                 raise RunEnding("the crawl is being stopped; what a pipeline lacks is fetched when it is continued")
             batch = self._batch_of(item)
             for pipeline in self._through:

@@ -97,6 +97,14 @@ class Fates(Spider):
         yield {"url": f"/downloads {inner.text}"}
         yield self.ask("/linked?from=downloads")
 
+    async def on_downloads_itself(self, response: Response) -> AsyncIterator[Any]:
+        """The very request of its page, which the engine has in progress."""
+        assert self.crawler.engine
+        assert response.request
+        inner = await self.crawler.engine.download_async(response.request)
+        yield {"url": f"/downloads-itself {inner.status}"}
+        yield self.ask("/linked?from=downloads-itself")
+
     def on_unfiltered(self, response: Response) -> Iterator[Any]:
         for _ in range(2):
             yield self.ask("/linked?from=unfiltered", dont_filter=True)

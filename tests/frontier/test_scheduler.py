@@ -150,6 +150,15 @@ async def test_a_page_whose_callback_downloads_another_with_its_meta_ends_as_if_
     assert (status.balanced, status.queued, status.done) == (True, 2, 2)
 
 
+async def test_a_page_whose_callback_downloads_it_once_more_is_done_once(frontier: Frontier, tmp_path: Path) -> None:
+    async with Page() as site:
+        crawled = await crawl(tmp_path, frontier.spider, site.url, "/downloads-itself")
+        assert site.count("/downloads-itself") == 2
+    status = await frontier.status()
+    assert sorted(crawled.items) == ["/downloads-itself 200", "/linked?from=downloads-itself"]
+    assert (status.balanced, status.queued, status.done) == (True, 2, 2)
+
+
 async def test_a_request_that_a_projects_middleware_puts_in_place_of_another_has_the_fate_of_both(
     frontier: Frontier, tmp_path: Path
 ) -> None:
