@@ -8,13 +8,13 @@ from pathlib import Path
 
 from scrapy import Spider
 from scrapy.commands.crawl import Command as ScrapyCrawl
-from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError as ScrapyUsageError
 from scrapy.utils.misc import load_object
 from scrapy.utils.spider import iter_spider_classes
 
 from harvester import logs
 from harvester.addon import Addon
+from harvester.commands.crawl_process import CrawlProcess
 from harvester.config import load_config, names
 from harvester.exceptions import INTERRUPTED, HarvesterError, UsageError
 from harvester.frontier.scheduler import Scheduler
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 class CrawlCommand(ScrapyCrawl):
     """Crawls with one spider. Exit codes: see docs/running.md. `-a help` prints a spider's arguments."""
+
+    requires_crawler_process = False  # it makes its own
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         assert self.settings
@@ -63,6 +65,7 @@ class CrawlCommand(ScrapyCrawl):
             raise ScrapyUsageError(f"there is no option {unknown}", print_help=False)
         if len(args) != 1:
             raise ScrapyUsageError("name one spider: harvester crawl <spider>", print_help=False)
+        self.crawler_process = CrawlProcess(self.settings)
         try:
             spider = self._spider(args[0])
         except HarvesterError as error:
@@ -115,10 +118,9 @@ class CrawlCommand(ScrapyCrawl):
     def _crawl(self, spider: type[Spider], opts: argparse.Namespace) -> int:
         """Runs the spider and returns the exit code. Raises the error that kept the crawl from beginning."""
         process = self.crawler_process
-        assert isinstance(process, AsyncCrawlerProcess)
+        assert isinstance(process, CrawlProcess)
         crawler = process.create_crawler(spider)
-        task = process.crawl(crawler, **opts.spargs)
-        interrupts.stop_when_open(process, crawler, task)
+        task = process.begin(crawler, **opts.spargs)
         process.start()
         error = task.exception() if task.done() and not task.cancelled() else None
         if crawler._extensions is None:

@@ -1,9 +1,8 @@
 """Ctrl-C and SIGTERM: one sentence instead of a traceback, and a different exit code for each signal.
 
-Scrapy receives signals only after its loop has started, and stops only the parts that are open by then.
+Scrapy receives signals only after its loop has started. See commands/crawl_process.py for the time after.
 """
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -11,14 +10,10 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 from harvester.exceptions import INTERRUPTED, TERMINATED
 
-if TYPE_CHECKING:
-    from scrapy.crawler import AsyncCrawlerProcess, Crawler
-
-LOOK_S = 0.05
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _received: list[int] = []
 SAID = "Stopped before the crawl began: nothing was asked for."
@@ -60,38 +55,6 @@ def ending_on_signals(said: str) -> Iterator[None]:
         for number, handler in before.items():
             with contextlib.suppress(ValueError):
                 signal.signal(number, handler)
-
-
-def stop_when_open(process: "AsyncCrawlerProcess", crawler: "Crawler", opening: "asyncio.Task[Any]") -> None:
-    """Delays a stop request until the crawl is open, so that everything it has begun is closed.
-
-    A second signal stops the loop at once.
-    """
-    stop, asked = process.stop, []
-    _note_signals(process, crawler)
-
-    async def stop_later() -> None:
-        asked.append(True)
-        while len(asked) == 1 and not opening.done() and not (crawler._engine and crawler._engine.running):  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_S)
-        await stop()
-
-    process.stop = stop_later  # type: ignore[method-assign]
-
-
-def _note_signals(process: "AsyncCrawlerProcess", crawler: "Crawler") -> None:
-    """Stores the stop signal in the crawl's stats: Scrapy only logs it."""
-    from harvester.shutdown import SIGNAL  # imported late: it loads Scrapy, which help and completion do not need
-
-    shut_down = process._signal_shutdown
-
-    def handle(signum: int, _: Any) -> None:
-        note(signum)
-        if stats := getattr(crawler, "stats", None):
-            stats.set_value(SIGNAL, signum)
-        shut_down(signum, _)
-
-    process._signal_shutdown = handle  # type: ignore[method-assign]
 
 
 def leave(said: str = SAID) -> NoReturn:
