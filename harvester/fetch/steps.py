@@ -2,7 +2,7 @@
 
 import logging
 from enum import IntEnum, auto
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from harvester.components import get_component
 from harvester.fetch.decide import Advice
-from harvester.outcomes import Verdict
+from harvester.outcomes import Outcome, Verdict
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,16 @@ class JudgingStep(IntEnum):
     IDENTITY = auto()
     PROXY = auto()
     QUOTA = auto()
+
+
+class Wait(NamedTuple):
+    """The answer of a step that a request cannot be sent now."""
+
+    until: float
+    """Epoch seconds."""
+    outcome: Outcome
+    """The outcome that explains to people why it waits."""
+    reason: str
 
 
 class Judge(Protocol):

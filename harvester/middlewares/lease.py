@@ -16,9 +16,9 @@ from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import UnserialisableRequestError
 from harvester.frontier.in_flight import InFlight, apart
 from harvester.frontier.scheduler import Scheduler
+from harvester.identities.chains import end_chain
 from harvester.items import LINK, Batch, Reject
 from harvester.items.receipts import begin_page
-from harvester.middlewares.identities import end_chain
 from harvester.outcomes import Outcome, Verdict
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ import pytest
 from pymongo.database import Database
 from scrapy.utils.test import get_crawler
 
-from harvester.config import load_config
 from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.middlewares.identities import IdentitiesMiddleware
@@ -123,7 +122,7 @@ async def test_a_town_that_renames_a_label_in_mid_job_has_nothing_wrong_stored(c
 def test_towns_that_come_along_are_asked_in_sessions() -> None:
     crawler = get_crawler(PatriotSpider)
     crawler.spider = cast(Any, SimpleNamespace(IN_SESSIONS=PatriotSpider.IN_SESSIONS))
-    IdentitiesMiddleware(crawler, load_config())  # else it raises NotConfigured
+    IdentitiesMiddleware.from_crawler(crawler)  # else it raises NotConfigured
     assert load_sites().of("http://bartonvt.patriotproperties.com/Summary.asp").identities.serial
 
 

@@ -11,10 +11,11 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
-from harvester.config import load_config
 from harvester.frontier.attempts import attempts_of
+from harvester.identities.chains import stay_in_session
+from harvester.identities.crawl_identities import _accounts_of
 from harvester.meta import KNOWN_VERDICT, SESSION_CHAIN
-from harvester.middlewares.identities import IdentitiesMiddleware, _accounts_of, stay_in_session
+from harvester.middlewares.identities import IdentitiesMiddleware
 from harvester.outcomes import Outcome, Verdict
 
 ENTRY = """
@@ -38,7 +39,7 @@ class Site:
         monkeypatch.setenv("HARVESTER_STATE_DIR", str(folder / "state"))
         self.crawler: Crawler = get_crawler(Spider)
         self.crawler.engine = cast(Any, SimpleNamespace(running=True, _slot=None))
-        self.middleware = IdentitiesMiddleware(self.crawler, load_config())
+        self.middleware = IdentitiesMiddleware.from_crawler(self.crawler)
 
     async def ask(self, request: Request, verdict: Verdict | None = None) -> Request:
         """Its answer is there, and was judged. Returns it as it would be tried again."""
@@ -74,7 +75,7 @@ async def test_a_request_that_is_tried_again_in_a_lost_chain_does_not_end_the_se
     site.middleware.process_response(other, Response(other.url))  # nobody has read it yet
     assert await site.lose(again) == "session_expired: another chain has the session of 1"
     await site.ask(chained("b", other))
-    (identity,) = site.middleware._pool(site.middleware._site(other)).identities.values()
+    (identity,) = site.middleware.identities._pool(site.middleware.identities._site(other)).identities.values()
     assert identity.health.level(0.0) == 1.0
     assert site.crawler.stats.get_value("harvester/identities/expired/county") is None
 

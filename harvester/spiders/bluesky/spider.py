@@ -10,11 +10,11 @@ from scrapy import Request
 
 from harvester.exceptions import UsageError
 from harvester.identities.bluesky import account_of
+from harvester.identities.crawl_identities import account_origin
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import Item, JobItem
 from harvester.jobs.missing import Listing
-from harvester.middlewares.identities import account_origin
 from harvester.parsers.bluesky.scrub import PURGED
 from harvester.parsers.bluesky.staged import read_staged
 from harvester.pipelines.consent import ConsentPipeline

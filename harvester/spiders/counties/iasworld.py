@@ -11,9 +11,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import NotAccepted, PageFailed
+from harvester.identities.chains import stay_in_session
 from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
-from harvester.middlewares.identities import stay_in_session
 from harvester.outcomes import Outcome, get_policy
 from harvester.parsers.counties import iasworld as parse
 from harvester.parsers.counties.iasworld import IasWorldResults, IasWorldRow, Tab

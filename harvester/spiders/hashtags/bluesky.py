@@ -10,12 +10,12 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.identities.bluesky import account_of
+from harvester.identities.crawl_identities import account_origin
 from harvester.identities.credentials import SpiderAccount
 from harvester.items import Batch, ItemResult, Provenance
 from harvester.items.trend import WORLD, Trend, normal_tag
 from harvester.jobs.documents import JobItem
 from harvester.meta import AUTHENTICATE
-from harvester.middlewares.identities import account_origin
 from harvester.outcomes import Outcome
 from harvester.parsers.bluesky.responses import parse_posts
 from harvester.parsers.hashtags import bluesky as parse

@@ -19,8 +19,8 @@ from twisted.python.failure import Failure
 from harvester import settings
 from harvester.config import load_config
 from harvester.identities.bluesky import account_of
+from harvester.identities.crawl_identities import account_origin
 from harvester.identities.credentials import SpiderAccount
-from harvester.middlewares.identities import account_origin
 
 
 class Probe(Spider):
