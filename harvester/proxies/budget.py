@@ -52,6 +52,13 @@ class Reservation:
     """Bytes."""
     settled: bool = False
 
+    @property
+    def next_tier(self) -> Tier | None:
+        """The next more expensive tier of the site."""
+        tiers = self.site.proxy.tiers
+        after = tiers.index(self.tier) + 1
+        return tiers[after] if after < len(tiers) else None
+
 
 @dataclass(slots=True)
 class Spent:

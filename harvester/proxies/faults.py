@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+from scrapy.http import Response
+
 
 class FaultKind(StrEnum):
     """The kind of a proxy's failure, and its consequence."""
@@ -115,6 +117,15 @@ def proxy_fault(status: int, headers: Mapping[str, str], exception: BaseExceptio
     if exception is not None:
         return _of_exception(exception)
     return _of_answer(status, headers)
+
+
+def fault_of_response(response: Response) -> ProxyFault | None:
+    """Returns the fault that a response of the proxy itself reports, or None."""
+    headers = {
+        name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
+        for name, values in response.headers.items()
+    }
+    return proxy_fault(response.status, headers)
 
 
 def _of_answer(status: int, headers: Mapping[str, str]) -> ProxyFault | None:

@@ -67,7 +67,7 @@ async def make(redis_url: str, tmp_path: Path) -> AsyncIterator[Callable[..., Pr
 
     yield new
     for middleware in made:
-        await middleware._budgets.close()
+        await middleware.routes.budgets.close()
 
 
 async def sent(middleware: ProxyMiddleware, request: Request) -> tuple[dict[str, Any], dict[str, str]]:
@@ -89,7 +89,7 @@ async def test_credentials_are_on_a_request_only_while_it_is_in_the_downloader(
     assert set(headers) == {"Proxy-Authorization", "Zyte-Iptype", "Zyte-Geolocation"}
     assert dict(request.headers) == {}
     assert request.meta == {TIER: "residential"}
-    way_out = middleware.endpoint_of(request)
+    way_out = middleware.routes.attempts[request].endpoint
     assert way_out
     assert (way_out.user, way_out.password) == ("api-key", "")
 
@@ -111,8 +111,8 @@ async def test_what_a_site_says_through_a_tunnel_has_no_proxy_refused(
     middleware, request = make(name, tiers=["residential"], vendor="list"), Request(url)
     await sent(middleware, request)
     answer = middleware.process_response(request, Response(url, status=407))
-    middleware._on_outcome(request, Verdict(Outcome.PROXY, "HTTP 407"), answer)
-    assert middleware._refused == refused
+    middleware.routes.judge(request, Verdict(Outcome.PROXY, "HTTP 407"), answer)
+    assert middleware.routes.refused == refused
 
 
 async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
@@ -127,20 +127,20 @@ async def test_what_was_taken_for_a_request_that_never_left_is_given_back(
         assert later is not None
         assert time.time() + 9 < later.meta[NOT_BEFORE] < time.time() + 16, "it is not spent yet"
         assert "taken by others" in later.meta[RETRY_REASON][1]
-        monkeypatch.setattr(middleware._budgets, "take", no_redis)  # it is known
+        monkeypatch.setattr(middleware.routes.budgets, "take", no_redis)  # it is known
     monkeypatch.undo()
-    middleware._taken_until.clear()  # ten seconds later
+    middleware.routes.taken_until.clear()  # ten seconds later
     del request
     gc.collect()
-    while middleware._budgets._telling:
-        await asyncio.wait(middleware._budgets._telling)
+    while middleware.routes.budgets._telling:
+        await asyncio.wait(middleware.routes.budgets._telling)
     request = Request(URL)
     assert await middleware.process_request(request) is None
-    attempt = middleware._attempts[request]
+    attempt = middleware.routes.attempts[request]
     attempt.received = 1000
-    middleware._settle(attempt)
-    while middleware._budgets._telling:
-        await asyncio.wait(middleware._budgets._telling)
+    middleware.routes.settle(attempt)
+    while middleware.routes.budgets._telling:
+        await asyncio.wait(middleware.routes.budgets._telling)
     with pytest.raises(BudgetSpent, match="budget") as spent:
         await middleware.process_request(Request(URL))
     assert middleware.process_exception(Request(URL), spent.value) is None
@@ -164,7 +164,7 @@ def shut(middleware: ProxyMiddleware, *answers: int, **tiers: BreakerState) -> B
     breakers = Breakers()
     breakers.ask_redis = ask
     breakers._shut = {f"{site.name}\0{tier}": breaker for tier, breaker in tiers.items()}
-    vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
+    middleware.routes._breakers = lambda: breakers
     return breakers
 
 
@@ -199,7 +199,7 @@ async def test_a_request_that_went_past_a_tier_comes_back_to_it_and_one_that_cli
         for _ in range(2):  # then where it is redirected to
             each = each.replace(url=f"{URL}/on")
             assert (await sent(middleware, each))[0][TIER] == tier
-            assert middleware._attempts[each].reservation.escalated == (tier == "residential")
+            assert middleware.routes.attempts[each].reservation.escalated == (tier == "residential")
 
 
 async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
@@ -214,7 +214,7 @@ async def test_a_probe_of_a_tier_stays_one_where_it_is_redirected_to(
     onward = probe.replace(url=f"{URL}/on")
     assert (await sent(middleware, onward))[0] == {LEASE: "1", TIER: "none", TIER_PROBE: 4}
     crawler: Any = get_crawler(Spider, {"SCHEDULER": Scheduler})
-    crawler.engine = SimpleNamespace(scheduler=Scheduler(crawler, middleware._config))
+    crawler.engine = SimpleNamespace(scheduler=Scheduler(crawler, middleware.routes._config))
     crawler.engine.scheduler._client = SimpleNamespace(breakers=breakers)
     kept = BreakerMiddleware(crawler)
     get_steps(crawler).judge(onward, Verdict(Outcome.TIMEOUT, ""), None)
@@ -248,7 +248,7 @@ async def test_a_request_is_given_back_when_redis_does_not_say_whether_it_may_be
     breakers = Breakers()
     breakers.ask_redis = ask
     breakers._shut = {f"{name}\0none": BreakerState("half_open", 1, None)}
-    vars(middleware)["_breaker"] = SimpleNamespace(breakers=breakers)
+    middleware.routes._breakers = lambda: breakers
     with pytest.raises(RunEnding):
         await middleware.process_request(Request(URL, meta={LEASE: "1"}))
     engine: Any = middleware._crawler.engine

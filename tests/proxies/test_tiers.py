@@ -23,7 +23,7 @@ from tests.proxies.setting import SECRETS, USERS, entry, line, nothing_shown
 Configured = Callable[[str, str], None]
 PAGES = [f"/page/{number}" for number in range(40)]
 ALL = '["none", "datacenter", "residential"]'
-SOON = {"harvester.middlewares.proxy.TAKEN_S": 0.2}
+SOON = {"harvester.proxies.routes.TAKEN_S": 0.2}
 
 
 @pytest.fixture
