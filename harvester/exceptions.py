@@ -141,6 +141,14 @@ class LocalFault(FetchError):
         return fault if isinstance(fault, cls) else None
 
 
+def copy_error(error: Exception) -> Exception:
+    """Copies an exception for one request, since the verdict on a request is written into it."""
+    again = type(error)(*error.args)
+    if fault := LocalFault.behind(error):
+        again.local_fault = fault  # type: ignore[attr-defined]
+    return again
+
+
 class BrowserLost(HarvesterError):
     """The browser crashed while it showed a page, which the next browser renders. Raised by harvester.browser."""
 

@@ -16,6 +16,7 @@ from scrapy.statscollectors import StatsCollector
 from scrapy.utils.python import global_object_name
 from scrapy.utils.response import response_status_message
 
+from harvester.browser.render_options import captured_of, render_options_of
 from harvester.components import get_component
 from harvester.download.addresses import host_of
 from harvester.download.local_health import waits_out_faults
@@ -32,7 +33,7 @@ from harvester.meta import (
     RETRY_REASON,
     UNREACHED_SINCE,
 )
-from harvester.outcomes import OK, Outcome, Verdict, classify_exception, classify_page, give_verdict
+from harvester.outcomes import OK, Outcome, Verdict, classify, classify_exception, classify_page, give_verdict
 from harvester.outcomes.classifier import UNKNOWN_STATUS
 from harvester.shutdown import pause
 from harvester.sites import load_sites, policy_of
@@ -263,3 +264,15 @@ def _counted(stats: StatsCollector, outcome: Outcome, host: str) -> str:
             return OTHERS
         stats.inc_value("harvester/failing_hosts")
     return host
+
+
+def verdict_of_page(request: Request, response: Response) -> Verdict:
+    """Returns the verdict on the response; also on the responses that its page captured, if the site wants that."""
+    site = load_sites().of(request.url)
+    verdict = classify(response, request, site.outcomes.own)
+    captured = captured_of(response)
+    if not captured or verdict.outcome is not Outcome.OK or not render_options_of(request, site).judge_captured:
+        return verdict
+    last = {answer.url: answer for answer in captured}  # a page may itself repeat a failed request
+    verdicts = (classify(answer, answer.request, load_sites().of(answer.url).outcomes.own) for answer in last.values())
+    return next((verdict for verdict in verdicts if verdict.outcome is not Outcome.OK), OK)

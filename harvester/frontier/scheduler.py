@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import load_object
@@ -97,6 +98,12 @@ def lacks(settings: BaseSettings) -> str:
                 f" Remove {name} from the settings, or derive {settings[name]} from {base}."
             )
     return ""
+
+
+def check_frontier(crawler: Crawler) -> None:
+    """Raises NotConfigured if the requests of the crawl are not in the frontier."""
+    if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
+        raise NotConfigured  # with a message Scrapy would log a warning
 
 
 class LeaseListener(Protocol):

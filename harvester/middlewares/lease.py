@@ -7,24 +7,19 @@ from typing import Any, Self
 
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
-from scrapy.utils.misc import load_object
 
 from harvester.exceptions import PageFailed, ParseError
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.codec import UnserialisableRequestError
 from harvester.frontier.in_flight import InFlight, apart
-from harvester.frontier.scheduler import Scheduler
+from harvester.frontier.scheduler import Scheduler, check_frontier
 from harvester.identities.chains import end_chain
 from harvester.items import LINK, Batch, Reject
 from harvester.items.receipts import begin_page
 from harvester.outcomes import Outcome, Verdict
 
 logger = logging.getLogger(__name__)
-
-MOST_SHOWN = 200
-"""Maximum number of characters of a URL in a message."""
 
 MOST_WRITTEN = 100
 """Maximum number of a page's unqueueable requests that are written to the rejects. Further ones are only counted."""
@@ -45,8 +40,7 @@ class LeaseMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not issubclass(load_object(crawler.settings["SCHEDULER"]), Scheduler):
-            raise NotConfigured  # the requests are not in the frontier; with a message Scrapy would log a warning
+        check_frontier(crawler)
         return cls(crawler)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:

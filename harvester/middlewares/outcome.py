@@ -8,8 +8,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from harvester.browser.render_options import captured_of, render_options_of
-from harvester.frontier.attempts import attempts_of
+from harvester.frontier.attempts import attempts_of, verdict_of_page
 from harvester.masking import mask
 from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA
 from harvester.outcomes import (
@@ -17,13 +16,11 @@ from harvester.outcomes import (
     Outcome,
     RequestFailed,
     Verdict,
-    classify,
     classify_exception,
     give_verdict,
     verdict_of,
 )
 from harvester.shutdown import RunEnding
-from harvester.sites import load_sites
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +44,7 @@ class OutcomeMiddleware:
         self._attempts.note_answer(request)
         if _reads_statuses(request):
             return response
-        verdict = _known(request) or _judged(request, response)
+        verdict = _known(request) or verdict_of_page(request, response)
         is_usual = 200 <= response.status < 300
         if verdict.outcome is Outcome.OK:
             if not request.meta.get(MEDIA):
@@ -113,15 +110,3 @@ def _known(request: Request) -> Verdict | None:
         return None
     outcome, reason, *rule = known
     return Verdict(Outcome(outcome), mask(reason), rule=rule[0] if rule else "middleware")
-
-
-def _judged(request: Request, response: Response) -> Verdict:
-    """Returns the verdict on the response; also on the responses that its page captured, if the site wants that."""
-    site = load_sites().of(request.url)
-    verdict = classify(response, request, site.outcomes.own)
-    captured = captured_of(response)
-    if not captured or verdict.outcome is not Outcome.OK or not render_options_of(request, site).judge_captured:
-        return verdict
-    last = {answer.url: answer for answer in captured}  # a page may itself repeat a failed request
-    verdicts = (classify(answer, answer.request, load_sites().of(answer.url).outcomes.own) for answer in last.values())
-    return next((verdict for verdict in verdicts if verdict.outcome is not Outcome.OK), OK)

@@ -23,7 +23,7 @@ from scrapy.exceptions import (
 
 from harvester.download.addresses import Refused
 from harvester.download.local_health import waits_out_faults
-from harvester.exceptions import LocalFault
+from harvester.exceptions import copy_error
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS
@@ -95,7 +95,7 @@ class RobotsMiddleware:
                 raise origin.unpaid.at(origin.retry_at - monotonic())
             assert origin.failure
             if isinstance(origin.error, _UNANSWERED) and not waits_out_faults(self._crawler):
-                raise _copy(origin.error)
+                raise copy_error(origin.error)
             # Each failure counts, even if the next attempt is already due.
             waits = request.meta.get(ROBOTS_WAITS, 0) if leased else pauses
             if origin.failure.outcome in _FINAL or waits >= most:
@@ -113,11 +113,3 @@ class RobotsMiddleware:
         failure = origin.failure or Verdict(Outcome.TIMEOUT, "robots.txt is on its way")
         self._stats.inc_value("harvester/robots/waited")
         return wait_in_frontier(request, time.time() + seconds, failure.outcome, failure.reason)
-
-
-def _copy(error: Exception) -> Exception:
-    """Copies an exception for one request, since its verdict is written into it."""
-    again = type(error)(*error.args)
-    if fault := LocalFault.behind(error):
-        again.local_fault = fault  # type: ignore[attr-defined]
-    return again
