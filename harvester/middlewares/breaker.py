@@ -47,9 +47,8 @@ class BreakerMiddleware:
 
     def holds_back(self, request: Request) -> bool:
         """Returns True if the request has to wait."""
-        if LEASE not in request.meta:
-            return False
-        return self.breakers.holds_back(load_sites().of(request.url).name, request.meta.get(PROBE, 0))
+        site = load_sites().of(request.url).name
+        return LEASE in request.meta and self.breakers.holds_back(site, request.meta.get(PROBE, 0))
 
     @property
     def breakers(self) -> Breakers:
