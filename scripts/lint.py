@@ -3,6 +3,7 @@
 
 - A public class name stands once in harvester/, so that a search finds the one that is meant.
 - A docstring is a sentence of its own: it does not continue the name before it ("Whether it passes", "Of a site").
+- A key of Request.meta says which rooms write and which read it.
 - No module outside harvester/outcomes lists outcomes: what code asks of an outcome is a column of its table.
 - The first line of a commit message names a room and has at most 72 characters.
 
@@ -14,9 +15,11 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 MAX_SUBJECT = 72
+META_MODULES = ("meta.py", "internal_meta.py")
 continues_name = re.compile(
     r"(Whether|Of|What|How|Which|Who|Whom|Whose|It|They|He|Its|Their|Nothing|Nobody|Those|So many"
     r"|(For|By|With|In|From|To) (which|whom|what|one|it|them|those))\b"
@@ -62,9 +65,65 @@ def find_unfinished_docstrings(trees: dict[Path, ast.Module]) -> Iterator[str]:
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
             for statement in body if isinstance(body, list) else ():
-                text = statement.value if isinstance(statement, ast.Expr) else None
-                if isinstance(text, ast.Constant) and isinstance(text.value, str) and continues_name(text.value):
-                    yield f"{path}:{statement.lineno}: a docstring that is no sentence of its own: {text.value[:60]!r}"
+                text = docstring_of(statement)
+                if continues_name(text):
+                    yield f"{path}:{statement.lineno}: a docstring that is no sentence of its own: {text[:60]!r}"
+
+
+def find_wrong_meta_users(trees: dict[Path, ast.Module]) -> Iterator[str]:
+    """Yields a line for each key of Request.meta whose docstring names other rooms than the code that uses it.
+
+    A use that is neither writing nor reading, such as a member of a list, counts as whichever is named.
+    """
+    uses: dict[str, dict[str, set[str]]] = defaultdict(lambda: {"Written": set(), "Read": set(), "": set()})
+    for path, tree in trees.items():
+        if path.name not in META_MODULES:
+            for key, use in _meta_uses(tree):
+                uses[key][use].add(path.parts[1].removesuffix(".py"))
+    for path, tree in trees.items():
+        if path.name not in META_MODULES:
+            continue
+        for statement, after in pairwise(tree.body):
+            said = " ".join(docstring_of(after).split())
+            if not isinstance(statement, ast.Assign) or "Written by: " not in said:
+                continue
+            key = ast.unparse(statement.targets[0])
+            for use in ("Written", "Read"):
+                named = {*said.partition(f"{use} by: ")[2].partition(".")[0].split(", ")} - {"spiders"}
+                found = uses[key][use] - {"spiders"}
+                if not found <= named <= found | uses[key][""]:
+                    yield f"{path}:{statement.lineno}: {key} is {use.lower()} by {', '.join(sorted(found))}"
+
+
+def _meta_uses(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yields the name of each key that a module uses, with Written, Read or an empty text."""
+    names = {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in ("harvester.meta", "harvester.internal_meta")
+        for alias in node.names
+    }
+    for parent in ast.walk(tree) if names else ():
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.Name) and node.id in names:
+                yield names[node.id], _meta_use(node, parent)
+
+
+def _meta_use(node: ast.Name, parent: ast.AST) -> str:
+    method = parent.func.attr if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) else ""
+    if isinstance(parent, ast.Dict) and node in parent.keys:
+        return "Written"
+    if isinstance(parent, ast.Subscript):
+        return "Written" if isinstance(parent.ctx, ast.Store) else "Read"
+    if isinstance(parent, ast.Compare) or method in ("get", "pop"):
+        return "Read"
+    return "Written" if method == "setdefault" else ""
+
+
+def docstring_of(statement: ast.stmt) -> str:
+    """Returns the text of a statement that is one; else an empty string."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def _is_outcome(node: ast.expr) -> bool:
@@ -86,7 +145,8 @@ def main() -> int:
         faults = list(check_subject(Path(sys.argv[2]).read_text("utf-8")))
     else:
         trees = {path: ast.parse(path.read_bytes()) for path in sorted(Path("harvester").rglob("*.py"))}
-        faults = [*find_repeated_names(trees), *find_outcome_lists(trees), *find_unfinished_docstrings(trees)]
+        checks = (find_repeated_names, find_outcome_lists, find_unfinished_docstrings, find_wrong_meta_users)
+        faults = [fault for check in checks for fault in check(trees)]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -42,6 +42,31 @@ def test_a_module_that_breaks_a_rule_is_refused(text: str, code: int, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        ("request.meta[KEY] = 1", 0),
+        ("request.meta.setdefault(KEY, 1)", 0),
+        ("NAMES = (KEY,)", 0),
+        ("request.meta.get(KEY)", 1),
+        ("KEY in request.meta", 1),
+    ],
+)
+def test_a_key_of_meta_says_which_rooms_write_and_read_it(use: str, code: int, tmp_path: Path) -> None:
+    for name, text in (("writes", "from harvester.meta import KEY\n" + use), ("reads", "")):
+        (tmp_path / "harvester" / name).mkdir(parents=True)
+        (tmp_path / "harvester" / name / "given.py").write_text(text)
+    reading = "from harvester.meta import KEY\nrequest.meta.pop(KEY)\n"
+    (tmp_path / "harvester" / "reads" / "given.py").write_text(reading)
+    if "= 1" not in use and "setdefault" not in use:
+        (tmp_path / "harvester" / "writes" / "other.py").write_text(
+            "from harvester.meta import KEY\nrequest.meta[KEY] = 1\n"
+        )
+    meta = 'KEY = "key"\n"""A number. Written by: writes. Read by: reads."""\nEND = ""\n'
+    (tmp_path / "harvester" / "meta.py").write_text(meta)
+    assert lint(tmp_path) == code
+
+
+@pytest.mark.parametrize(
     ("subject", "code"),
     [
         ("frontier: requests wait", 0),

@@ -5,8 +5,8 @@ from typing import Any
 from scrapy import Request
 
 from harvester.breaker.breakers import Breakers
+from harvester.internal_meta import ATTEMPTS, ITEMS, NO_PROOF, PROBE, STEP, TIER, TIER_PROBE
 from harvester.items import Batch, Record
-from harvester.meta import ATTEMPTS, ITEMS, NO_PROOF, PROBE, STEP, TIER, TIER_PROBE
 from harvester.outcomes import Outcome, Verdict
 from harvester.sites import load_sites, policy_of
 

@@ -33,7 +33,7 @@ from harvester.config import Config
 from harvester.exceptions import BrowserLost, NavigationError, StorageError
 from harvester.identities.browser import BrowserLink
 from harvester.identities.secret_file import POLL_S
-from harvester.meta import FLOW, IDENTITY, SIGN_IN, STORAGE_STATE
+from harvester.internal_meta import FLOW, IDENTITY, SIGN_IN, STORAGE_STATE
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
 

@@ -27,7 +27,7 @@ from harvester.browser.steps import is_gone, secret_of
 from harvester.config import Config
 from harvester.download.addresses import Refused, host_of, refuse_private
 from harvester.exceptions import NavigationError
-from harvester.meta import FLOW, FLOWN, SLOT
+from harvester.internal_meta import FLOW, FLOWN, SLOT
 from harvester.outcomes import Outcome
 from harvester.politeness.robots import robots_of
 from harvester.shutdown import RunEnding

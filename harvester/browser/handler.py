@@ -10,7 +10,7 @@ from scrapy.http import Response
 from harvester.browser.pool import BrowserPool
 from harvester.browser.render_options import render_options_of
 from harvester.exceptions import BrowserLost, NavigationError
-from harvester.meta import BROWSERS_LOST
+from harvester.internal_meta import BROWSERS_LOST
 from harvester.shutdown import CHECK_S, RunEnding, is_ending
 from harvester.sites import load_sites
 

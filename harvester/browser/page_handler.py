@@ -16,7 +16,7 @@ from scrapy_playwright.provider import PlaywrightBrowserProvider
 
 from harvester.browser.flow_run import FlowRun
 from harvester.browser.page_run import HOP, PageRun, close
-from harvester.meta import LED, SIGN_IN
+from harvester.internal_meta import LED, SIGN_IN
 
 _NO_WINDOWS = "window.open = () => null"
 """Script that blocks windows as a browser does. Playwright may not report a window whose opener closes. Other windows

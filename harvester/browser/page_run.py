@@ -23,7 +23,8 @@ from harvester.config import Config
 from harvester.download.addresses import Refused, refuse_private
 from harvester.exceptions import NavigationError
 from harvester.identities.logins import refuse_secrets
-from harvester.meta import CAPTURED, SIGN_IN
+from harvester.internal_meta import SIGN_IN
+from harvester.meta import CAPTURED
 from harvester.sites import load_sites
 from harvester.sites.browser import RenderOptions
 

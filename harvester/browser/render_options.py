@@ -5,7 +5,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import UsageError
-from harvester.meta import CAPTURED, FLOWN, LED, RENDERING
+from harvester.internal_meta import FLOWN, LED
+from harvester.meta import CAPTURED, RENDERING
 from harvester.sites import Site
 from harvester.sites.browser import RenderOptions
 from harvester.sites.problems import problems

@@ -15,7 +15,8 @@ from harvester.identities.credentials import Credentials
 from harvester.identities.login_methods import LoginFailed, LoginRefused, refuses, shows
 from harvester.identities.logins import refuse_secrets
 from harvester.identities.state import Session
-from harvester.meta import IDENTITY, LOGIN, LOGIN_SITE, RENDER, RENDERING, SIGN_IN
+from harvester.internal_meta import IDENTITY, LOGIN, LOGIN_SITE, SIGN_IN
+from harvester.meta import RENDER, RENDERING
 from harvester.proxies.budget import BudgetSpent
 from harvester.shutdown import RunEnding
 from harvester.sites import Site

@@ -48,7 +48,7 @@ def run_command(
     from harvester.browser.chromium import HEADED, find_chromium
     from harvester.cli.one_page import ask
     from harvester.cli.printing import print_json
-    from harvester.meta import FLOW, FLOWN
+    from harvester.internal_meta import FLOW, FLOWN
     from harvester.outcomes import Outcome, classify
     from harvester.sites.recording import read_files
     from harvester.spiders.flow import files_of, read_checked, request_of

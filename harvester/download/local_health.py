@@ -22,7 +22,7 @@ from tldextract import TLDExtract
 from harvester.components import get_component
 from harvester.download import dns
 from harvester.exceptions import LocalFault
-from harvester.meta import LOCAL_ATTEMPTS
+from harvester.internal_meta import LOCAL_ATTEMPTS
 from harvester.outcomes import Outcome, classify_exception, get_policy
 from harvester.shutdown import RunEnding, pause
 from harvester.stores import outage

@@ -24,15 +24,7 @@ from harvester.exceptions import LocalFault, NotStoredError
 from harvester.fetch.decide import Advice, AttemptResult, decide, strongest
 from harvester.fetch.steps import get_steps
 from harvester.frontier.retries import NEVER, ProjectRetries
-from harvester.meta import (
-    ATTEMPTS,
-    LEASE,
-    LOCAL_ATTEMPTS,
-    MEDIA,
-    NOT_BEFORE,
-    RETRY_REASON,
-    UNREACHED_SINCE,
-)
+from harvester.internal_meta import ATTEMPTS, LEASE, LOCAL_ATTEMPTS, MEDIA, NOT_BEFORE, RETRY_REASON, UNREACHED_SINCE
 from harvester.outcomes import OK, Outcome, Verdict, classify, classify_exception, classify_page, give_verdict
 from harvester.outcomes.classifier import UNKNOWN_STATUS
 from harvester.shutdown import pause

@@ -17,8 +17,8 @@ from harvester.exceptions import HarvesterError
 from harvester.frontier.callbacks import Name, UnknownCallbackError, callback_of, name_of, packages_of
 from harvester.frontier.held import HeldParts, NotHeldError
 from harvester.frontier.values import UnknownValueError, decoder, to_plain
+from harvester.internal_meta import FETCHING_PROCESS_ONLY, ITEMS
 from harvester.masking import mask
-from harvester.meta import FETCHING_PROCESS_ONLY, ITEMS
 
 MOST_SHOWN = 200
 """Maximum number of characters of a URL in a message."""

@@ -8,8 +8,8 @@ from twisted.python.failure import Failure
 
 from harvester.frontier.in_flight import InFlight, fresh
 from harvester.frontier.scheduler import Scheduler
+from harvester.internal_meta import LEASE
 from harvester.items.receipts import Receipt, receipt_under_way
-from harvester.meta import LEASE
 from harvester.shutdown import RunEnding
 
 

@@ -15,9 +15,7 @@ from twisted.python.failure import Failure
 from harvester.browser.render_options import forget_answer
 from harvester.exceptions import FetchError, HarvesterError, NotStoredError
 from harvester.frontier.messages import Dead, Done, ItemRef, Operation, Release, Skip
-from harvester.items.receipts import PageRecords, begin_page
-from harvester.masking import mask
-from harvester.meta import (
+from harvester.internal_meta import (
     ATTEMPTS,
     ITEMS,
     LEASE,
@@ -29,6 +27,8 @@ from harvester.meta import (
     START,
     UNREACHED_SINCE,
 )
+from harvester.items.receipts import PageRecords, begin_page
+from harvester.masking import mask
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites, policy_of

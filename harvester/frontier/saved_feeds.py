@@ -19,8 +19,8 @@ from harvester.frontier.callbacks import packages_of
 from harvester.frontier.in_flight import InFlight
 from harvester.frontier.messages import Dead, Done, Operation, Skip
 from harvester.frontier.values import UnknownValueError, decoder, to_plain
+from harvester.internal_meta import START
 from harvester.items import RECORDS, Batch, Record
-from harvester.meta import START
 from harvester.shutdown import RunEnding
 from harvester.stores.feeds import RecordFeeds
 from harvester.stores.saved_items import SavedItems, SavedPage, saved_folder

@@ -58,8 +58,9 @@ from harvester.frontier.saved_feeds import SavedFeeds
 from harvester.frontier.store import Frontier
 from harvester.frontier.watchdog import Watchdog
 from harvester.frontier.workers import own_name
+from harvester.internal_meta import ITEMS, ITEMS_OF, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
 from harvester.masking import mask
-from harvester.meta import ITEMS, ITEMS_OF, JOB, LEASE, NOT_BEFORE, PARKED, PART, PROBE, RETRY_REASON
+from harvester.meta import JOB
 from harvester.outcomes import Outcome, Verdict, classify_exception, get_policy
 from harvester.shutdown import CAUSE, EXIT_CODE, end, fault_of, is_ending
 from harvester.sites import load_sites

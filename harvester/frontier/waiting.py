@@ -2,7 +2,7 @@
 
 from scrapy import Request
 
-from harvester.meta import NOT_BEFORE, RETRY_REASON
+from harvester.internal_meta import NOT_BEFORE, RETRY_REASON
 from harvester.outcomes import Outcome
 
 

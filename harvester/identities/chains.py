@@ -4,7 +4,8 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 
 from harvester.identities.crawl_identities import get_identities
-from harvester.meta import ASKED_AS, AVOID_IDENTITY, CHAIN_BEGUN, SENT_OUTDATED, SESSION_CHAIN, SESSION_RENEWALS
+from harvester.internal_meta import ASKED_AS, AVOID_IDENTITY, CHAIN_BEGUN, SENT_OUTDATED, SESSION_RENEWALS
+from harvester.meta import SESSION_CHAIN
 
 OF_ONE_REQUEST = (CHAIN_BEGUN, ASKED_AS, SESSION_RENEWALS, AVOID_IDENTITY, SENT_OUTDATED)
 """Keys of a request's session, which a follow-up request must not copy."""

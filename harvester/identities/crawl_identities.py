@@ -25,9 +25,8 @@ from harvester.identities.expiry import expiry_of
 from harvester.identities.logins import Logins
 from harvester.identities.pool import Barred, ChainLost, Checkout, IdentityPool, IdentityRequest, Later, SessionRef
 from harvester.identities.state import Session
-from harvester.meta import (
+from harvester.internal_meta import (
     ASKED_AS,
-    AUTHENTICATE,
     AVOID_IDENTITY,
     CHAIN_BEGUN,
     CHECKOUT,
@@ -37,13 +36,12 @@ from harvester.meta import (
     LOGIN,
     REDIRECT_HELD_BACK,
     SENT_OUTDATED,
-    SESSION_CHAIN,
-    SESSION_CHAIN_END,
     SESSION_RENEWALS,
     SITE_FILE,
     STORAGE_STATE,
     TIER,
 )
+from harvester.meta import AUTHENTICATE, SESSION_CHAIN, SESSION_CHAIN_END
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import CAUSE, EXIT_CODE, RunEnding, end
 from harvester.sites import Site, load_sites, policy_of

@@ -28,7 +28,7 @@ from harvester.identities.login_methods import Anonymous, LoginFailed, LoginMeth
 from harvester.identities.pool import IdentityPool
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
-from harvester.meta import IDENTITY, LEAST_TIER, LOGIN, LOGIN_SITE, PROXIES_ROTATED
+from harvester.internal_meta import IDENTITY, LEAST_TIER, LOGIN, LOGIN_SITE, PROXIES_ROTATED
 from harvester.outcomes import classify, classify_exception
 from harvester.politeness.rate_limits import LONGEST_WAIT_S
 from harvester.proxies.budget import BudgetSpent

@@ -19,9 +19,9 @@ from msgspec.json import encode as _encode
 
 from harvester.exceptions import InvalidRecordError, UsageError
 from harvester.hosts import without_user
+from harvester.internal_meta import ITEMS, USAGE
 from harvester.items.found import Found, ItemResult, Looked, Stage
 from harvester.items.raw import members
-from harvester.meta import ITEMS, USAGE
 
 RECORDS: dict[str, type["Record"]] = {}
 """All record types by KIND. A type is added when its module is imported."""

@@ -7,8 +7,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import InvalidRecordError
+from harvester.internal_meta import ITEMS
 from harvester.items import Batch, Found, ItemResult, Looked, Record, Reject, Stage
-from harvester.meta import ITEMS, JOB
+from harvester.meta import JOB
 
 MAX_RECORDS = 1000
 """Maximum number of records in a batch, for pages that yield lists; other work may run between two batches."""

@@ -19,7 +19,7 @@ from harvester.exceptions import LocalFault
 from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.frontier.scheduler import Scheduler, check_frontier
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.meta import LEASE, PARKED, PROBE
+from harvester.internal_meta import LEASE, PARKED, PROBE
 from harvester.outcomes import Outcome, Verdict
 from harvester.shutdown import RunEnding
 from harvester.sites import load_sites

@@ -16,7 +16,8 @@ from harvester.config import Config, load_config
 from harvester.exceptions import BrowserLost, UsageError
 from harvester.frontier.waiting import wait_in_frontier
 from harvester.identities.browser import BrowserLink
-from harvester.meta import BROWSERS_LOST, HANDLER, LEASE, MEDIA, RENDER, SITE_FILE
+from harvester.internal_meta import BROWSERS_LOST, LEASE, MEDIA, SITE_FILE
+from harvester.meta import HANDLER, RENDER
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.shutdown import RunEnding, end, is_ending
 from harvester.sites import load_sites

@@ -21,7 +21,8 @@ from harvester.config import Config, load_config
 from harvester.fetch.steps import JudgingStep, get_steps
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.scheduler import Scheduler
-from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, LEASE, VALIDATED
+from harvester.internal_meta import CHANGED_FOR, LEASE, VALIDATED
+from harvester.meta import CHANGED_LATER, CONDITIONAL
 from harvester.outcomes import Outcome, Verdict
 from harvester.outcomes.answer import CONDITIONS
 from harvester.sites import load_sites

@@ -15,7 +15,7 @@ from harvester.config import load_config
 from harvester.download.reading import reader_of
 from harvester.exceptions import TooCostlyError
 from harvester.frontier.attempts import attempts_of
-from harvester.meta import MEDIA
+from harvester.internal_meta import MEDIA
 from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.web.weight import count_elements, may_be_json

@@ -9,8 +9,8 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.download.addresses import origin_of
+from harvester.internal_meta import FROM_ENVIRONMENT
 from harvester.masking import mask
-from harvester.meta import FROM_ENVIRONMENT
 
 _variable = re.compile(r"\$\{([^}]*)\}").sub
 

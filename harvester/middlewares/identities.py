@@ -14,7 +14,7 @@ from scrapy.http import Response
 
 from harvester.frontier.attempts import Attempts, attempts_of
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.identities.chains import OF_ONE_REQUEST, stay_in_session
+from harvester.identities.chains import OF_ONE_REQUEST, end_chain, stay_in_session  # noqa: F401  spiders import it from here, too
 from harvester.identities.crawl_identities import CrawlIdentities, get_identities
 
 

@@ -8,7 +8,7 @@ from scrapy.crawler import Crawler
 
 from harvester.download.local_health import LocalHealth, here_of
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.meta import LEASE
+from harvester.internal_meta import LEASE
 from harvester.outcomes import Outcome
 from harvester.shutdown import CHECK_S, pause
 

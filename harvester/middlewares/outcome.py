@@ -9,8 +9,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from harvester.frontier.attempts import attempts_of, verdict_of_page
+from harvester.internal_meta import KNOWN_VERDICT, LEASE, MEDIA
 from harvester.masking import mask
-from harvester.meta import KNOWN_VERDICT, LEASE, MEDIA
 from harvester.outcomes import (
     OK,
     Outcome,

@@ -15,7 +15,7 @@ from scrapy.http import Response
 from harvester.breaker.breakers import Breakers
 from harvester.config import Config, load_config
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.meta import LEAST_TIER, TIER, TIER_PROBE
+from harvester.internal_meta import LEAST_TIER, TIER, TIER_PROBE
 from harvester.middlewares.breaker import BreakerMiddleware
 from harvester.proxies.routes import ProxyRoutes
 from harvester.sites import Registry, load_sites

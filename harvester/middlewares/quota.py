@@ -15,7 +15,7 @@ from scrapy.http import Response
 from harvester.config import Config, load_config
 from harvester.fetch.decide import Advice
 from harvester.fetch.steps import JudgingStep, get_steps
-from harvester.meta import ASKED_AS, QUOTA, QUOTA_UNTIL
+from harvester.internal_meta import ASKED_AS, QUOTA, QUOTA_UNTIL
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.politeness.quotas import COLLECTION, Quota, Quotas
 from harvester.stores.mongodb import MongoOutage, connect, disconnect

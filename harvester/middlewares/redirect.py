@@ -7,8 +7,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
 from harvester.exceptions import RedirectError
+from harvester.internal_meta import KNOWN_VERDICT
 from harvester.masking import mask
-from harvester.meta import KNOWN_VERDICT
 from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.outcomes import Outcome
 from harvester.parsers.web.join import browser_join

@@ -26,7 +26,7 @@ from harvester.download.local_health import waits_out_faults
 from harvester.exceptions import copy_error
 from harvester.frontier.attempts import attempts_of
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.meta import DONT_OBEY, LEASE, ROBOTS_WAITS
+from harvester.internal_meta import DONT_OBEY, LEASE, ROBOTS_WAITS
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.politeness.robots import OriginRobots, robots_of
 from harvester.shutdown import pause

@@ -15,7 +15,7 @@ from scrapy.http import Response
 from harvester.browser.render_options import captured_of
 from harvester.exceptions import LocalFault
 from harvester.frontier.waiting import wait_in_frontier
-from harvester.meta import LEASE, SLOT
+from harvester.internal_meta import LEASE, SLOT
 from harvester.outcomes import Outcome
 from harvester.politeness.limiter import HostPaused
 from harvester.politeness.throttle import throttle_of

@@ -13,8 +13,8 @@ from scrapy.http import Headers, HtmlResponse, Response
 
 from harvester.download.addresses import host_of
 from harvester.frontier.attempts import attempts_of
+from harvester.internal_meta import DONT_OBEY, MEDIA, USAGE
 from harvester.items import Usage
-from harvester.meta import DONT_OBEY, MEDIA, USAGE
 from harvester.middlewares.outcome import failed_on_its_way_back
 from harvester.outcomes import Outcome, RequestFailed, Verdict
 from harvester.parsers.web.usage import Signal, header_signals, html_signals, refuses, usage_of

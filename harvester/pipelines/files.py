@@ -31,9 +31,9 @@ from harvester.download.addresses import refuse_private
 from harvester.exceptions import FileError, StorageError
 from harvester.formatting import shown
 from harvester.frontier.attempts import attempts_of
+from harvester.internal_meta import MEDIA
 from harvester.items import Batch, Media, MediaContent, Record
 from harvester.masking import mask
-from harvester.meta import MEDIA
 from harvester.outcomes import POLICIES, Outcome, Verdict, classify, verdict_of
 from harvester.pipelines.document import DocumentReader
 from harvester.pipelines.picture import to_jpeg

@@ -15,7 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from harvester.components import get_component
 from harvester.download.addresses import host_of, origin_of
 from harvester.exceptions import RedirectError
-from harvester.meta import DONT_OBEY, SITE_FILE
+from harvester.internal_meta import DONT_OBEY, SITE_FILE
 from harvester.outcomes import Outcome, Verdict, classify_exception
 from harvester.parsers.web.robots import AI_TOKENS, Robots, RobotsRules, parse_robots, path_of
 from harvester.politeness.rate_limits import LONGEST_WAIT_S, retry_after

@@ -20,17 +20,17 @@ from harvester.exceptions import HarvesterError, LocalFault, ProxyError
 from harvester.fetch.decide import Advice
 from harvester.fetch.steps import JudgingStep, Wait, get_steps
 from harvester.formatting import duration
-from harvester.meta import (
+from harvester.internal_meta import (
     ATTEMPTS,
     IDENTITY,
     KNOWN_VERDICT,
     LEASE,
     LEAST_TIER,
     PROXIES_ROTATED,
-    SESSION_CHAIN,
     TIER,
     TIER_PROBE,
 )
+from harvester.meta import SESSION_CHAIN
 from harvester.outcomes import Outcome, Verdict
 from harvester.proxies.accounts import Proxy, proxies_of
 from harvester.proxies.budget import Budgets, BudgetSpent, PassedOver, Reservation, Spent

@@ -16,11 +16,11 @@ from twisted.python.failure import Failure
 from harvester.download.addresses import origin_of
 from harvester.exceptions import ParseError, UsageError
 from harvester.hosts import user_of, without_user
+from harvester.internal_meta import STEP
 from harvester.items import Found, ItemResult, Provenance, Record, Reject
 from harvester.items.feed import Feed, FeedEntry
 from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import items_of_file
-from harvester.meta import STEP
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.web import feed as parse
 from harvester.parsers.web.packed import MOST_BYTES

@@ -20,10 +20,11 @@ from harvester.browser.render_options import captured_of
 from harvester.config import Config, load_config
 from harvester.download.addresses import refuse_private
 from harvester.exceptions import PageFailed, StorageError, UsageError
+from harvester.internal_meta import FLOW, FLOWN
 from harvester.items import Found, ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.jobs.inputs import digest_of, items_of_file
-from harvester.meta import FLOW, FLOWN, JOB, RENDER, RENDERING
+from harvester.meta import JOB, RENDER, RENDERING
 from harvester.outcomes import Outcome, verdict_of
 from harvester.sites import load_sites
 from harvester.spiders.base import SpiderArguments

@@ -21,6 +21,7 @@ from harvester.exceptions import HarvesterError, UsageError
 from harvester.frontier.messages import ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.start_list import StartList
+from harvester.internal_meta import ITEMS
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.items.base import WEB
 from harvester.jobs.documents import JOBS, Item, Job, JobItem, RetryPolicy, read_job
@@ -30,7 +31,7 @@ from harvester.jobs.ledger import Ledger
 from harvester.jobs.missing import Listing
 from harvester.jobs.runs import End, Run
 from harvester.jobs.start_lists import Serving
-from harvester.meta import ITEMS, JOB
+from harvester.meta import JOB
 from harvester.middlewares.batch import batched
 from harvester.shutdown import RunEnding, end, is_ending, pause
 from harvester.sites import load_sites

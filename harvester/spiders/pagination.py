@@ -12,9 +12,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.hosts import without_user
+from harvester.internal_meta import CHANGED_FOR, ITEMS, PART
 from harvester.items import Looked, Stage
 from harvester.jobs.documents import JobItem
-from harvester.meta import CHANGED_FOR, CHANGED_LATER, CONDITIONAL, ITEMS, PART
+from harvester.meta import CHANGED_LATER, CONDITIONAL
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.recheck.stopping import (
     Ending,

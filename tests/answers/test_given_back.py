@@ -6,7 +6,7 @@ from scrapy.exceptions import DownloadTimeoutError
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import LocalFault
-from harvester.meta import LEASE, NOT_BEFORE, PARKED
+from harvester.internal_meta import LEASE, NOT_BEFORE, PARKED
 from harvester.middlewares.breaker import BreakerGate
 from harvester.shutdown import RunEnding
 

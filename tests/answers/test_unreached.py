@@ -10,7 +10,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import LocalFault
 from harvester.frontier.attempts import UNREACHED_S
-from harvester.meta import LEASE, UNREACHED_SINCE
+from harvester.internal_meta import LEASE, UNREACHED_SINCE
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import verdict_of
 from harvester.spiders.base import HarvesterSpider

@@ -1,7 +1,7 @@
 """harvester's settings; a page that is given no more, and a login that is refused, are waited for shortly and once."""
 
 from harvester.browser import steps
-from harvester.middlewares import identities
+from harvester.identities import crawl_identities as identities
 from harvester.outcomes import Outcome
 from harvester.outcomes.policies import POLICIES
 from harvester.settings import *  # noqa: F403

@@ -14,9 +14,10 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import ParseError
+from harvester.internal_meta import NO_PROOF
 from harvester.items import Provenance
 from harvester.items.property import Property
-from harvester.meta import JOB, NO_PROOF
+from harvester.meta import JOB
 from harvester.parsers.counties import (
     arcgis,
     iasworld,

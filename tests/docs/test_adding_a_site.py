@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harvester import meta
 from tests.crawling import Answer, Site
 from tests.docs.conftest import House
 from tests.docs.test_docs import DOCS
@@ -17,6 +18,7 @@ COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) fo
 WANTED = ("sharp-objects_997", "soumission_998")
 HTML = "text/html; charset=utf-8"
 MOST_LINES = 30
+MOST_KEYS = 10
 
 
 def books() -> dict[str, list[Answer]]:
@@ -170,3 +172,10 @@ async def test_a_module_that_does_not_compile_is_named_and_no_spider_is_written_
     assert "broken.py" in ended.log
     assert "Traceback" not in ended.log
     assert not (house.folder / "sites" / "spiders" / "more.py").exists()
+
+
+def test_the_keys_of_meta_in_the_table_are_the_public_ones() -> None:
+    public = {value for name, value in vars(meta).items() if name.isupper() and name != "CHANGED_LATER"}
+    table = PAGE.partition("| key | value |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == public
+    assert len(public) <= MOST_KEYS

@@ -27,7 +27,7 @@ from harvester.download import dns, local_health
 from harvester.download.local_health import LocalHealth, domain_of
 from harvester.exceptions import LocalFault
 from harvester.frontier.store import Frontier
-from harvester.meta import LOCAL_ATTEMPTS
+from harvester.internal_meta import LOCAL_ATTEMPTS
 from tests.crawling import LONGEST_S, Answer, Site, until
 from tests.forking import fork
 from tests.listening import close

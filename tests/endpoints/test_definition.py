@@ -10,9 +10,9 @@ from scrapy import Request
 
 from harvester.download.addresses import origin_of
 from harvester.exceptions import UsageError
+from harvester.internal_meta import FROM_ENVIRONMENT
 from harvester.items import Found
 from harvester.items.other import check_collection
-from harvester.meta import FROM_ENVIRONMENT
 from harvester.middlewares.environment import EnvironmentMiddleware
 from harvester.recheck.stopping import ListRule
 from harvester.spiders.endpoints.definition import (

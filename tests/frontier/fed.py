@@ -17,7 +17,7 @@ from harvester.frontier.feeder_client import Feeding
 from harvester.frontier.messages import ItemEnded, ItemRef
 from harvester.frontier.scheduler import Scheduler
 from harvester.frontier.store import FEED_S
-from harvester.meta import ITEMS, ITEMS_OF
+from harvester.internal_meta import ITEMS, ITEMS_OF
 from tests.frontier import crawl
 from tests.frontier.items import JOB
 

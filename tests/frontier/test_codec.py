@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from harvester.config import Config
 from harvester.frontier.codec import UnserialisableRequestError, address_of, decode, encode
 from harvester.frontier.held import HeldParts
-from harvester.meta import FETCHING_PROCESS_ONLY
+from harvester.internal_meta import FETCHING_PROCESS_ONLY
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 
 

@@ -20,7 +20,7 @@ from harvester.frontier.feeder_client import Feeding
 from harvester.frontier.fingerprints import of_attempts
 from harvester.frontier.messages import Done, ItemEnded, ItemRef, Push
 from harvester.frontier.store import Frontier
-from harvester.meta import ITEMS
+from harvester.internal_meta import ITEMS
 from tests.crawling import LONGEST_S, until
 from tests.frontier.crawl import crawl
 from tests.frontier.items import FAR, JOB, check_items, feed, item, of

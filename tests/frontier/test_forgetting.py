@@ -18,7 +18,7 @@ from harvester.frontier.client import FrontierClient
 from harvester.frontier.codec import encode
 from harvester.frontier.messages import Dead, Done, FeedItems, Held, ItemRef, Push, Skip
 from harvester.frontier.store import Frontier
-from harvester.meta import ITEMS
+from harvester.internal_meta import ITEMS
 from harvester.sites import load_sites
 from tests.crawling import until
 from tests.frontier.pushes import push

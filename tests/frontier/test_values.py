@@ -21,7 +21,7 @@ from scrapy import Field, Item, Request, Spider
 from scrapy.loader import ItemLoader
 
 from harvester.frontier.codec import UnserialisableRequestError, address_of, decode, encode, has_items
-from harvester.meta import ITEMS
+from harvester.internal_meta import ITEMS
 
 URL = "http://127.0.0.1/"
 

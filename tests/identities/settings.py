@@ -1,6 +1,6 @@
 """harvester's settings, with the spider of the tests beside its own."""
 
-from harvester.middlewares import identities
+from harvester.identities import crawl_identities as identities
 from harvester.settings import *  # noqa: F403
 from harvester.settings import EXTENSIONS, SPIDER_MODULES
 

@@ -25,7 +25,7 @@ from harvester.identities.login_methods import Fetch, LoginFailed, LoginMethod, 
 from harvester.identities.logins import Logins
 from harvester.identities.state import Session
 from harvester.identities.token import TokenLogin
-from harvester.meta import LOGIN, LOGIN_SITE
+from harvester.internal_meta import LOGIN, LOGIN_SITE
 from harvester.outcomes import Outcome
 from harvester.sites import Registry, Site
 from tests.identities.county import County

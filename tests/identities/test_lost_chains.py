@@ -14,7 +14,8 @@ from scrapy.utils.test import get_crawler
 from harvester.frontier.attempts import attempts_of
 from harvester.identities.chains import stay_in_session
 from harvester.identities.crawl_identities import _accounts_of
-from harvester.meta import KNOWN_VERDICT, SESSION_CHAIN
+from harvester.internal_meta import KNOWN_VERDICT
+from harvester.meta import SESSION_CHAIN
 from harvester.middlewares.identities import IdentitiesMiddleware
 from harvester.outcomes import Outcome, Verdict
 

@@ -18,7 +18,7 @@ from scrapy.utils.test import get_crawler
 
 from harvester.exceptions import DecodingError
 from harvester.fetch.steps import JudgingStep, get_steps
-from harvester.meta import ATTEMPTS, LEASE
+from harvester.internal_meta import ATTEMPTS, LEASE
 from harvester.middlewares import unpacking
 from harvester.middlewares.compression import CompressionMiddleware
 from harvester.middlewares.outcome import OutcomeMiddleware

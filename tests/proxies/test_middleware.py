@@ -23,7 +23,7 @@ from harvester.exceptions import ServiceError, StateGone
 from harvester.fetch.steps import get_steps
 from harvester.frontier.scheduler import Scheduler
 from harvester.identities.credentials import Credentials
-from harvester.meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
+from harvester.internal_meta import LEASE, LEAST_TIER, NOT_BEFORE, RETRY_REASON, TIER, TIER_PROBE
 from harvester.middlewares.breaker import BreakerMiddleware
 from harvester.middlewares.proxy import ProxyMiddleware
 from harvester.outcomes import Outcome, Verdict

@@ -6,7 +6,8 @@ from urllib.parse import quote, urlencode
 
 from scrapy import Request
 
-from harvester.meta import AUTHENTICATE, ITEMS_OF, PART
+from harvester.internal_meta import ITEMS_OF, PART
+from harvester.meta import AUTHENTICATE
 from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.job import JobSpider
 

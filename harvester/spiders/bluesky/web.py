@@ -14,8 +14,9 @@ from twisted.python.failure import Failure
 
 from harvester.browser.render_options import captured_of
 from harvester.exceptions import PageFailed, ParseError
+from harvester.internal_meta import ITEMS, USAGE
 from harvester.jobs.documents import JobItem
-from harvester.meta import ITEMS, JOB, RENDER, RENDERING, USAGE
+from harvester.meta import JOB, RENDER, RENDERING
 from harvester.outcomes import Outcome, Verdict, verdict_of
 from harvester.parsers.bluesky import identity
 from harvester.parsers.bluesky import responses as parse

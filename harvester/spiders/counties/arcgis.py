@@ -10,9 +10,9 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed
+from harvester.internal_meta import ITEMS
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
-from harvester.meta import ITEMS
 from harvester.outcomes import Outcome
 from harvester.parsers.counties import arcgis as parse
 from harvester.parsers.counties.arcgis import Layer

@@ -11,9 +11,9 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import UsageError
 from harvester.frontier.messages import ItemRef
+from harvester.internal_meta import ITEMS, ITEMS_OF, STEP
 from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
-from harvester.meta import ITEMS, ITEMS_OF, STEP
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import beacon as parse
 from harvester.parsers.counties.sections import records_of, signature

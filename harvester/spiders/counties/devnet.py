@@ -10,10 +10,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import ParseError
+from harvester.internal_meta import STEP
 from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
-from harvester.meta import STEP
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import devnet as parse
 from harvester.parsers.counties.addresses import AddressQuery

@@ -13,10 +13,11 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed, ParseError
+from harvester.internal_meta import ITEMS, STEP
 from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, ITEMS, SESSION_CHAIN, STEP
+from harvester.meta import EXPECTS, SESSION_CHAIN
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import esearch as parse
 from harvester.parsers.counties.addresses import AddressQuery

@@ -8,9 +8,9 @@ from scrapy import Request
 from scrapy.http import Response
 
 from harvester.exceptions import PageFailed, ParseError, UsageError
+from harvester.internal_meta import STEP
 from harvester.items import Found
 from harvester.items.property import normalized
-from harvester.meta import STEP
 from harvester.outcomes import Outcome, get_policy
 from harvester.parsers.counties import pacs as parse
 from harvester.parsers.counties.addresses import AddressQuery

@@ -10,9 +10,10 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import NotAccepted
 from harvester.identities.chains import end_chain
+from harvester.internal_meta import STEP
 from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
-from harvester.meta import SESSION_CHAIN, STEP
+from harvester.meta import SESSION_CHAIN
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties.drift import Signature
 from harvester.parsers.counties.table import PageRows

@@ -12,10 +12,11 @@ from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed
 from harvester.frontier.messages import ItemRef
+from harvester.internal_meta import ITEMS, ITEMS_OF
 from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, ITEMS, ITEMS_OF, JOB
+from harvester.meta import EXPECTS, JOB
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import contract
 from harvester.parsers.counties.drift import KnownTable

@@ -12,9 +12,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from harvester.exceptions import PageFailed, ParseError, UsageError
+from harvester.internal_meta import ITEMS, STEP
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, ITEMS, STEP
+from harvester.meta import EXPECTS
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery

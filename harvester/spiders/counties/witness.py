@@ -12,8 +12,9 @@ from scrapy.http import Response
 from scrapy.statscollectors import StatsCollector
 
 from harvester.exceptions import ParseError
+from harvester.internal_meta import NO_PROOF, STEP
 from harvester.items.property import CountyRecord
-from harvester.meta import JOB, NO_PROOF, STEP
+from harvester.meta import JOB
 from harvester.parsers.counties.drift import MAX_CONTROLS, MOST_NAMED, Controls, KnownCard, Pages, Signature, difference
 from harvester.parsers.counties.facts import different, facts_of
 from harvester.spiders.labels import note_new_labels

@@ -16,10 +16,11 @@ from scrapy.http import Response
 
 from harvester.download.addresses import origin_of
 from harvester.exceptions import InvalidRecordError, PageFailed, ParseError, UsageError
+from harvester.internal_meta import FROM_ENVIRONMENT
 from harvester.items import Found, ItemResult, Provenance, Record, Reject
 from harvester.items.other import ItemRecord, collection_type
 from harvester.jobs.documents import JobItem
-from harvester.meta import EXPECTS, FROM_ENVIRONMENT
+from harvester.meta import EXPECTS
 from harvester.outcomes import Outcome
 from harvester.parsers.web import rows as parse
 from harvester.parsers.web.endpoint import EndpointRow, RowsPage, Whole, read_rows, read_whole

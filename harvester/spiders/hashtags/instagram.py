@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.internal_meta import QUOTA
 from harvester.items import Provenance
 from harvester.jobs.documents import JobItem
-from harvester.meta import AUTHENTICATE, QUOTA
+from harvester.meta import AUTHENTICATE
 from harvester.parsers.hashtags import instagram as parse
 from harvester.parsers.hashtags.rows import VisitContext
 from harvester.politeness.quotas import Quota

@@ -9,8 +9,9 @@ from twisted.python.failure import Failure
 
 from harvester.identities.credentials import SpiderAccount
 from harvester.identities.service_key import key_account
+from harvester.internal_meta import ITEMS
 from harvester.items import ItemResult
-from harvester.meta import AUTHENTICATE, ITEMS
+from harvester.meta import AUTHENTICATE
 from harvester.middlewares.batch import batched
 from harvester.middlewares.quota import waits_until
 from harvester.outcomes import Outcome, get_policy, verdict_of

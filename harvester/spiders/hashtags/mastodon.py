@@ -9,9 +9,9 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from harvester.internal_meta import ITEMS
 from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
-from harvester.meta import ITEMS
 from harvester.outcomes import Outcome, get_policy, verdict_of
 from harvester.parsers.hashtags import mastodon as parse
 from harvester.parsers.web.links import next_link

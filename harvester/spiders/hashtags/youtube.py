@@ -9,9 +9,10 @@ from msgspec import json
 from scrapy import Request
 from scrapy.http import Response
 
+from harvester.internal_meta import QUOTA
 from harvester.items.trend import WORLD
 from harvester.jobs.documents import JobItem
-from harvester.meta import AUTHENTICATE, QUOTA
+from harvester.meta import AUTHENTICATE
 from harvester.parsers.hashtags import youtube as parse
 from harvester.politeness.quotas import Quota
 from harvester.spiders.hashtags.keys import YOUTUBE, ApiKeys

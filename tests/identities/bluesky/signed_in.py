@@ -10,7 +10,7 @@ from harvester.identities.bluesky import account_of
 from harvester.identities.identity import Identity
 from harvester.identities.logins import Logins
 from harvester.identities.state import Session
-from harvester.meta import LOGIN, LOGIN_SITE
+from harvester.internal_meta import LOGIN, LOGIN_SITE
 from harvester.sites import Registry, Site
 from tests.identities import without_crawl
 
