@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from harvester.decoding import as_utf8, decode_text, encoding_of
-from harvester.parsers.counties import socrata, vgsi
 from harvester.parsers.counties.html import read_page
 from harvester.parsers.hashtags.rows import object_of
+from harvester.spiders.counties.socrata import parser as socrata
+from harvester.spiders.counties.vgsi import parser as vgsi
 from harvester.spiders.seeds import Seeds
 
 WORDS = "Привет, 日本 – “Müller” €"

@@ -14,14 +14,14 @@ from harvester.config import Config, read_config
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale, TaxBill
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.iasworld import read_datalet
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of
 from harvester.sandbox.counties import bills, iasworld, patriot, vgsi
 from harvester.sandbox.counties.parcels import Parcel, Town
 from harvester.sandbox.counties.server import CRAWLS, PLATFORMS, Counties, serving, write_entries
 from harvester.sandbox.environment import settings
 from harvester.sites.registry import read_sites
+from harvester.spiders.counties.iasworld.parser import read_datalet
+from harvester.spiders.counties.saved import read_saved
 
 PARCELS = 60
 SOURCE = Source("us-xx-sandbox", "26001", "")

@@ -23,7 +23,7 @@ def learn_command(
     from harvester.items import Provenance
     from harvester.parsers.counties.columns import Source
     from harvester.parsers.counties.learn import proposals
-    from harvester.parsers.counties.saved import PLATFORMS, read_unchecked
+    from harvester.spiders.counties.saved import PLATFORMS, read_unchecked
 
     records = site_named(name).property
     if records is None or records.platform not in PLATFORMS:

@@ -11,8 +11,15 @@ import pytest
 from lxml import html
 
 from harvester.exceptions import ParseError
-from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, vgsi
+from harvester.spiders.counties.beacon import parser as beacon
+from harvester.spiders.counties.devnet import parser as devnet
+from harvester.spiders.counties.eagleweb import parser as eagleweb
+from harvester.spiders.counties.esearch import parser as esearch
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.patriot import parser as patriot
 from harvester.spiders.counties.platform import PlatformSpider
+from harvester.spiders.counties.vgsi import parser as vgsi
 from tests.costly.measuring import MAX_GAP_S
 
 pytestmark = pytest.mark.costly

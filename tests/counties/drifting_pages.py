@@ -9,12 +9,14 @@ from typing import NamedTuple
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import normalized
-from harvester.parsers.counties import beacon, iasworld, vgsi
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.drift import Signature
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
 from harvester.parsers.counties.table import PageRows
-from harvester.parsers.counties.vgsi_records import read_card
+from harvester.spiders.counties.beacon import parser as beacon
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.vgsi import parser as vgsi
+from harvester.spiders.counties.vgsi.records import read_card
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "county")
 COUNTY = Source("us-oh-made-up", "39001")

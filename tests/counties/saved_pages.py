@@ -18,11 +18,14 @@ from harvester.items import Provenance
 from harvester.items.property import CountyRecord
 from harvester.outcomes.classifier import classify, classify_page
 from harvester.outcomes.outcome import OK
-from harvester.parsers.counties import eagleweb, esearch, iasworld, pacs
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_page, read_unchecked
 from harvester.parsers.counties.sections import ParcelPage, records_of
 from harvester.parsers.counties.table import PageRows
+from harvester.spiders.counties.eagleweb import parser as eagleweb
+from harvester.spiders.counties.esearch import parser as esearch
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.saved import read_page, read_unchecked
 
 PAGES = Path(__file__).parent / "pages"
 RECORDS = PAGES / "records.json"

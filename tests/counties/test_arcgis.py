@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from harvester.exceptions import ParseError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale
-from harvester.parsers.counties import arcgis
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.table import MOST_ROWS, PageRows
+from harvester.spiders.counties.arcgis import parser as arcgis
 
 PAGES = Path(__file__).parent / "pages"
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "arcgis")

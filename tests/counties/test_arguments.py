@@ -12,11 +12,11 @@ from harvester.jobs.documents import Job, JobItem
 from harvester.jobs.ledger import now
 from harvester.parsers.counties.columns import CountyColumn, Source
 from harvester.parsers.counties.table import Layout
-from harvester.spiders.counties.arcgis import ArcgisSpider
+from harvester.spiders.counties.arcgis.spider import ArcgisSpider
 from harvester.spiders.counties.arguments import PropertyArguments
 from harvester.spiders.counties.conditions import all_of, matching
 from harvester.spiders.counties.platform import PlatformSpider
-from harvester.spiders.counties.socrata import SocrataSpider
+from harvester.spiders.counties.socrata.spider import SocrataSpider
 from harvester.spiders.counties.table import TableArguments
 from tests.counties.conftest import SITE, Crawls
 from tests.counties.test_arcgis import SEEN, page

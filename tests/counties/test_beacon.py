@@ -17,10 +17,10 @@ from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.outcomes import Outcome
 from harvester.outcomes.classifier import classify
-from harvester.parsers.counties import beacon
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import parse_staged, records_of, signature
 from harvester.sites import load_sites
+from harvester.spiders.counties.beacon import parser as beacon
 from tests.sandbox import county
 from tests.sandbox.county import County
 from tests.sandbox.county_beacon import LOOKS, NO_REPORT, NOTHING_FOUND, report_of, truth

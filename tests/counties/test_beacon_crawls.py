@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harvester.exceptions import UsageError
-from harvester.spiders.counties.beacon import BeaconSpider
+from harvester.spiders.counties.beacon.spider import BeaconSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
 from tests.forking import run

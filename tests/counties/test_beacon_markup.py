@@ -9,9 +9,9 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
-from harvester.parsers.counties import beacon
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import records_of
+from harvester.spiders.counties.beacon import parser as beacon
 
 URL = "https://qpublic.schneidercorp.com/Application.aspx?AppID=1&LayerID=2&PageTypeID=4&PageID=3&KeyValue=110020030000"
 SOURCE = Source("us-hi-made-up", "15000")

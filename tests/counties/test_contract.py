@@ -9,12 +9,13 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property
-from harvester.parsers.counties import arcgis, contract
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.guesses import guess
 from harvester.parsers.counties.sections import ParcelPage, Section, parse_staged, records_of
 from harvester.parsers.counties.table import PageRows
 from harvester.platforms import Platform
+from harvester.spiders.counties.arcgis import parser as arcgis
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
 OWNER = Section("Owner", [("Owner", ["DOE JOHN"])])

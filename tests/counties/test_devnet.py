@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
-from harvester.parsers.counties import devnet
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import parse_staged, records_of
+from harvester.spiders.counties.devnet import parser as devnet
+from harvester.spiders.counties.saved import read_saved
 from tests.sandbox import county
 from tests.sandbox.county import County
 from tests.sandbox.county_devnet import page_of, truth

@@ -8,7 +8,7 @@ from pymongo.database import Database
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
-from harvester.spiders.counties.devnet import DevnetSpider
+from harvester.spiders.counties.devnet.spider import DevnetSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
 from tests.forking import run

@@ -9,10 +9,10 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
-from harvester.parsers.counties import devnet
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.names import LineKind, line_kinds
 from harvester.parsers.counties.sections import records_of
+from harvester.spiders.counties.devnet import parser as devnet
 
 URL = "https://madeup.devnetwedge.com/parcel/view/5408656100000/2025"
 SOURCE = Source("us-pa-made-up", "42099")

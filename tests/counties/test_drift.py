@@ -18,19 +18,17 @@ from harvester.internal_meta import NO_PROOF
 from harvester.items import Provenance
 from harvester.items.property import Property
 from harvester.meta import JOB
-from harvester.parsers.counties import (
-    arcgis,
-    iasworld,
-    socrata,
-    vgsi,
-)
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.drift import LEARNT, KnownTable, Pages, Signature, difference, signature_of
-from harvester.parsers.counties.saved import read_page
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.parsers.counties.table import PageRows
-from harvester.parsers.counties.vgsi_records import read_card
 from harvester.platforms import Platform
+from harvester.spiders.counties.arcgis import parser as arcgis
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.saved import read_page
+from harvester.spiders.counties.socrata import parser as socrata
+from harvester.spiders.counties.vgsi import parser as vgsi
+from harvester.spiders.counties.vgsi.records import read_card
 from harvester.spiders.counties.witness import Doubt, Witnesses
 from harvester.spiders.labels import NEW_LABELS
 from tests.counties.conftest import SITE

@@ -23,11 +23,11 @@ from harvester.config import Config
 from harvester.exceptions import ParseError
 from harvester.items.property import CountyRecord
 from harvester.meta import JOB
-from harvester.parsers.counties import arcgis
 from harvester.parsers.counties.drift import MAX_CONTROLS, MAX_UNPROVEN, KnownCard, KnownTable, Signature
 from harvester.parsers.counties.facts import facts_of
 from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties import controls
+from harvester.spiders.counties.arcgis import parser as arcgis
 from harvester.spiders.counties.controls import COLLECTION, OLD, ControlStore
 from harvester.spiders.counties.witness import STORED_IN_DOUBT, ControlParcelStore, Witnesses
 from tests.counties.drifting_pages import COUNTY, KINDS, PAGES, SEEN, Lot, kinds, lots, page_of, read

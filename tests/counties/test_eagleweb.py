@@ -14,10 +14,10 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.outcomes import Outcome
-from harvester.parsers.counties import eagleweb
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, joined, parse_staged, records_of, signature
+from harvester.spiders.counties.eagleweb import parser as eagleweb
+from harvester.spiders.counties.saved import read_saved
 from tests.sandbox import county
 from tests.sandbox.county import Document
 from tests.sandbox.county_eagleweb import (

@@ -7,7 +7,7 @@ import pytest
 from pymongo.database import Database
 
 from harvester.exceptions import UsageError
-from harvester.spiders.counties.eagleweb import EaglewebSpider
+from harvester.spiders.counties.eagleweb.spider import EaglewebSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
 from tests.forking import run

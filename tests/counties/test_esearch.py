@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
-from harvester.parsers.counties import esearch
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, parse_staged, records_of
+from harvester.spiders.counties.esearch import parser as esearch
+from harvester.spiders.counties.saved import read_saved
 from tests.sandbox import county
 from tests.sandbox.county import County
 from tests.sandbox.county_esearch import page_of, taxes_of, truth

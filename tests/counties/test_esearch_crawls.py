@@ -7,7 +7,7 @@ import pytest
 from pymongo.database import Database
 
 from harvester.exceptions import UsageError
-from harvester.spiders.counties.esearch import EsearchSpider
+from harvester.spiders.counties.esearch.spider import EsearchSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
 from tests.forking import run

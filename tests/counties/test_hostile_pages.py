@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, values, vgsi
+from harvester.parsers.counties import values
 from harvester.parsers.counties.html import MAX_AROUND, lines_of, read_page
+from harvester.spiders.counties.beacon import parser as beacon
+from harvester.spiders.counties.devnet import parser as devnet
+from harvester.spiders.counties.eagleweb import parser as eagleweb
+from harvester.spiders.counties.esearch import parser as esearch
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.patriot import parser as patriot
+from harvester.spiders.counties.vgsi import parser as vgsi
 
 SITE = "https://county.example/"
 HEADER, WIDE = b"<tr><th>Year</th><th>Amount Due</th></tr>", b"<tr>%b</tr>" % (b'<td colspan="1000">x</td>' * 200)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Installment, Property, Sale, TaxBill
-from harvester.parsers.counties import iasworld
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.iasworld import IasWorldResults
 from harvester.parsers.counties.sections import ParcelPage, Section, joined, parse_staged, records_of
 from harvester.parsers.counties.table import PageRows
-from harvester.spiders.counties.iasworld import IasworldSpider
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.iasworld.parser import IasWorldResults
+from harvester.spiders.counties.iasworld.spider import IasworldSpider
 
 PAGES = Path(__file__).parent / "pages"
 SEEN = Provenance("https://county.example/PT/", datetime(2026, 1, 31, tzinfo=UTC), "iasworld")

@@ -9,8 +9,8 @@ import pytest
 from harvester.items import Provenance
 from harvester.items.property import Assessment, Property, Sale
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.table import PageRows
+from harvester.spiders.counties.saved import read_saved
 
 URL = "https://county.example/datalets/datalet.aspx?mode=profileall"
 SEEN = Provenance(URL, datetime(2026, 1, 31, tzinfo=UTC), "test")

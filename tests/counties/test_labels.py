@@ -8,9 +8,11 @@ import pytest
 
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
-from harvester.parsers.counties import arcgis, labels, socrata
+from harvester.parsers.counties import labels
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.table import PageRows
+from harvester.spiders.counties.arcgis import parser as arcgis
+from harvester.spiders.counties.socrata import parser as socrata
 
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")
 DATES = ("SALEDATE", "DEED_DATE")

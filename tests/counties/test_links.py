@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from harvester.exceptions import ParseError
-from harvester.parsers.counties import devnet, iasworld, pacs, patriot, vgsi
+from harvester.spiders.counties.devnet import parser as devnet
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.patriot import parser as patriot
+from harvester.spiders.counties.vgsi import parser as vgsi
 
 NOWHERE = b'<a href="http://[your town]/datalet.aspx?bill.pdf">Tax bill</a><form action="http://[form]/"></form>'
 SITE = "https://county.example/"

@@ -11,7 +11,7 @@ from lxml.html import HtmlElement, document_fromstring
 
 from harvester.items import Provenance
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
+from harvester.spiders.counties.saved import read_saved
 from tests.counties.saved_pages import shown
 
 PAGES = Path(__file__).parent / "pages"

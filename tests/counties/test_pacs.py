@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
-from harvester.parsers.counties import pacs
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.pacs import Hit
 from harvester.parsers.counties.pages import shown_of_all
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import parse_staged, records_of
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.pacs.parser import Hit
+from harvester.spiders.counties.saved import read_saved
 from tests.sandbox import county
 from tests.sandbox.county import County
 from tests.sandbox.county_pacs import Known, page_of, truth

@@ -8,9 +8,9 @@ from pymongo.database import Database
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
-from harvester.parsers.counties.pacs import Hit
 from harvester.sites import load_sites
-from harvester.spiders.counties.pacs import PacsSpider, fitting
+from harvester.spiders.counties.pacs.parser import Hit
+from harvester.spiders.counties.pacs.spider import PacsSpider, fitting
 from harvester.spiders.counties.sessions import Search
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer

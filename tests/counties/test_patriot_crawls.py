@@ -12,7 +12,7 @@ from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.middlewares.identities import IdentitiesMiddleware
 from harvester.sites import load_sites
-from harvester.spiders.counties.patriot import PatriotSpider
+from harvester.spiders.counties.patriot.spider import PatriotSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
 from tests.forking import run

@@ -9,9 +9,9 @@ import pytest
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
-from harvester.parsers.counties import patriot
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import records_of
+from harvester.spiders.counties.patriot import parser as patriot
 
 SOURCE = Source("us-ma-made-up", "2500900001")
 SEEN = Provenance("https://made-up.patriotproperties.com/summary-bottom.asp", datetime(2026, 1, 31, tzinfo=UTC), "x")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from harvester.exceptions import ParseError
 from harvester.items.property import Assessment, Property
-from harvester.parsers.counties import socrata
 from harvester.parsers.counties.columns import Source
+from harvester.spiders.counties.socrata import parser as socrata
 from tests.counties.test_arcgis import PAGES, SEEN, of_kind
 
 COOK = Source("us-il-cook", "17031", "pin")

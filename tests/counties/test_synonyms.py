@@ -12,12 +12,13 @@ from pydantic import ValidationError
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import READ_FIELDS, Assessment, Property, Sale
-from harvester.parsers.counties import arcgis, iasworld
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.synonyms import CANONICAL, synonyms_of
 from harvester.sites.property import IGNORED, PropertyRecords
+from harvester.spiders.counties.arcgis import parser as arcgis
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.saved import read_saved
 from tests.counties.saved_pages import PAGES
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")

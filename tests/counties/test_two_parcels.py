@@ -10,11 +10,18 @@ from msgspec.structs import replace
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import CountyRecord, Sale
-from harvester.parsers.counties import beacon, devnet, eagleweb, esearch, iasworld, pacs, patriot, vgsi
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.table import PageRows
-from harvester.parsers.counties.vgsi_records import read_card
+from harvester.spiders.counties.beacon import parser as beacon
+from harvester.spiders.counties.devnet import parser as devnet
+from harvester.spiders.counties.eagleweb import parser as eagleweb
+from harvester.spiders.counties.esearch import parser as esearch
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.patriot import parser as patriot
+from harvester.spiders.counties.vgsi import parser as vgsi
+from harvester.spiders.counties.vgsi.records import read_card
 from tests.sandbox import county_beacon, county_devnet, county_eagleweb, county_esearch, county_pacs, county_patriot
 from tests.sandbox.county import Parcel
 from tests.sandbox.vision import VisionTown, card_of

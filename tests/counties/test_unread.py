@@ -8,10 +8,10 @@ import pytest
 
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
-from harvester.parsers.counties import arcgis
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.table import PageRows
+from harvester.spiders.counties.arcgis import parser as arcgis
 
 KENT = Source("us-mi-kent", "26081")
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from harvester.exceptions import ParseError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Property, Sale
-from harvester.parsers.counties import vgsi
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.table import PageRows
-from harvester.parsers.counties.vgsi_records import read_card
+from harvester.spiders.counties.vgsi import parser as vgsi
+from harvester.spiders.counties.vgsi.records import read_card
 from tests.sandbox import vision
 from tests.sandbox.vision import VisionTown, card_of, truth_of
 

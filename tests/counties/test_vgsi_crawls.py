@@ -10,8 +10,8 @@ from harvester.config import Config
 from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.sites import load_sites
-from harvester.spiders.counties.arcgis import ArcgisSpider
-from harvester.spiders.counties.vgsi import VgsiSpider
+from harvester.spiders.counties.arcgis.spider import ArcgisSpider
+from harvester.spiders.counties.vgsi.spider import VgsiSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
 from tests.forking import run

@@ -7,10 +7,10 @@ import pytest
 
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale
-from harvester.parsers.counties import vgsi
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.table import PageRows
-from harvester.parsers.counties.vgsi_records import read_card
+from harvester.spiders.counties.vgsi import parser as vgsi
+from harvester.spiders.counties.vgsi.records import read_card
 
 SOURCE = Source("us-nh-made-up", "3300900001")
 SEEN = Provenance("https://gis.vgsi.com/madeupnh/Parcel.aspx?pid=691", datetime(2026, 1, 31, tzinfo=UTC), "vgsi")

@@ -16,7 +16,7 @@ from harvester.outcomes import Outcome
 from harvester.publish.distribution import DELIVERIES
 from harvester.publish.outbox import PUBLISHING
 from harvester.spiders.bluesky.arguments import BlueskyArguments
-from harvester.spiders.counties.iasworld import SHARDED
+from harvester.spiders.counties.iasworld.spider import SHARDED
 from harvester.spiders.counties.platform import NO_RESULTS, UNKNOWN_SITE
 from harvester.spiders.hashtags.arguments import HashtagsArguments
 from tests.docs.tables import arguments, settings

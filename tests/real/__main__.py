@@ -21,9 +21,9 @@ from harvester.items import Provenance
 from harvester.outcomes.classifier import classify, classify_page
 from harvester.outcomes.outcome import OK
 from harvester.parsers.counties.columns import Source
-from harvester.parsers.counties.saved import read_saved
 from harvester.parsers.counties.table import PageRows
 from harvester.sites import load_sites
+from harvester.spiders.counties.saved import read_saved
 from tests.real.compare import MISSING, RIGHT, WRONG, Compared, compare
 
 PLATFORMS = {"qpublic": "beacon"}

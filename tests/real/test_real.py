@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from harvester.parsers.counties.saved import PLATFORMS
 from harvester.platforms import Platform
+from harvester.spiders.counties.saved import PLATFORMS
 from tests.counties.saved_pages import PAGES
 from tests.real.__main__ import main
 

@@ -13,7 +13,7 @@ from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.names import LineKind, line_kinds
 from harvester.parsers.counties.pages import Grid, Labelled
 from harvester.parsers.counties.table import CURRENCY, PageRows, identity, is_sale, transfer_of
-from harvester.parsers.counties.vgsi import ALIKE, HEADING, NAMES, SALES, VALUES, Card, encode, is_pid
+from harvester.spiders.counties.vgsi.parser import ALIKE, HEADING, NAMES, SALES, VALUES, Card, encode, is_pid
 
 _book_and_page = re.compile(r"([^/]*)/(.*)", re.DOTALL).fullmatch
 _TEXTS = ("situs_address", "use_code", "use_description", "zoning", "neighborhood")

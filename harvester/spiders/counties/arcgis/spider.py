@@ -14,9 +14,9 @@ from harvester.internal_meta import ITEMS
 from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome
-from harvester.parsers.counties import arcgis as parse
-from harvester.parsers.counties.arcgis import Layer
 from harvester.parsers.counties.table import PageRows
+from harvester.spiders.counties.arcgis import parser as parse
+from harvester.spiders.counties.arcgis.parser import Layer
 from harvester.spiders.counties.conditions import all_of
 from harvester.spiders.counties.platform import SITE, Jurisdiction
 from harvester.spiders.counties.table import TableSpider

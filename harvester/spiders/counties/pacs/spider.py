@@ -12,12 +12,12 @@ from harvester.internal_meta import STEP
 from harvester.items import Found
 from harvester.items.property import normalized
 from harvester.outcomes import Outcome, get_policy
-from harvester.parsers.counties import pacs as parse
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.pacs import Hit
 from harvester.parsers.counties.sections import records_of, signature
 from harvester.sites import load_sites
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.pacs import parser as parse
+from harvester.spiders.counties.pacs.parser import Hit
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments
 from harvester.spiders.counties.sessions import Search, SessionSpider

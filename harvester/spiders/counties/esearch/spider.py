@@ -19,11 +19,11 @@ from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS, SESSION_CHAIN
 from harvester.outcomes import Outcome, get_policy, verdict_of
-from harvester.parsers.counties import esearch as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
 from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.esearch import parser as parse
 from harvester.spiders.counties.platform import AGAIN, NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider, number_and_street
 from harvester.spiders.counties.witness import FIRST, Doubt

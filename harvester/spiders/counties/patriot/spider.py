@@ -12,10 +12,10 @@ from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Found, ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome
-from harvester.parsers.counties import patriot as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import records_of, signature
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.patriot import parser as parse
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, number_and_street
 from harvester.spiders.counties.sessions import MOST_REPLAYS, Search, SessionSpider

@@ -15,9 +15,9 @@ from harvester.internal_meta import ITEMS, ITEMS_OF, STEP
 from harvester.items import ItemResult
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, get_policy, verdict_of
-from harvester.parsers.counties import beacon as parse
 from harvester.parsers.counties.sections import records_of, signature
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.beacon import parser as parse
 from harvester.spiders.counties.platform import Jurisdiction, PlatformSpider
 from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback

@@ -17,12 +17,12 @@ from harvester.items import Found, ItemResult, Provenance, Record
 from harvester.jobs.documents import JobItem
 from harvester.meta import EXPECTS
 from harvester.outcomes import Outcome, get_policy, verdict_of
-from harvester.parsers.counties import vgsi as parse
 from harvester.parsers.counties.addresses import AddressQuery
-from harvester.parsers.counties.vgsi_records import read_card, records_of
 from harvester.spiders.counties.arguments import PARCEL
 from harvester.spiders.counties.platform import NO_RESULTS, SITE, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider
+from harvester.spiders.counties.vgsi import parser as parse
+from harvester.spiders.counties.vgsi.records import read_card, records_of
 from harvester.spiders.counties.witness import FIRST, Doubt
 from harvester.spiders.job import errback
 

@@ -15,10 +15,10 @@ from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, get_policy, verdict_of
-from harvester.parsers.counties import devnet as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, records_of, signature
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.devnet import parser as parse
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, SearchingSpider, number_and_street
 from harvester.spiders.counties.witness import FIRST, Doubt

@@ -4,24 +4,22 @@ from collections.abc import Callable, Mapping
 
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
-from harvester.parsers.counties import (
-    arcgis,
-    beacon,
-    contract,
-    devnet,
-    eagleweb,
-    esearch,
-    iasworld,
-    pacs,
-    patriot,
-    socrata,
-    vgsi,
-)
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, read_records
 from harvester.parsers.counties.synonyms import Synonyms
 from harvester.parsers.counties.table import PageRows
-from harvester.parsers.counties.vgsi_records import read_card
+from harvester.spiders.counties.arcgis import parser as arcgis
+from harvester.spiders.counties.beacon import parser as beacon
+from harvester.spiders.counties.devnet import parser as devnet
+from harvester.spiders.counties.eagleweb import parser as eagleweb
+from harvester.spiders.counties.esearch import parser as esearch
+from harvester.spiders.counties.iasworld import parser as iasworld
+from harvester.spiders.counties.pacs import parser as pacs
+from harvester.spiders.counties.patriot import parser as patriot
+from harvester.spiders.counties.socrata import parser as socrata
+from harvester.spiders.counties.vgsi import parser as vgsi
+from harvester.spiders.counties.vgsi.records import read_card
 
 _TABLES: Mapping[str, Callable[[bytes, Source, Provenance], PageRows]] = {
     "arcgis": arcgis.parse_page,

@@ -11,10 +11,10 @@ from scrapy.http import Response
 from harvester.exceptions import UsageError
 from harvester.items import Provenance, Record
 from harvester.outcomes.answer import header
-from harvester.parsers.counties import socrata as parse
 from harvester.parsers.counties.columns import CountyColumn
 from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.platform import Jurisdiction
+from harvester.spiders.counties.socrata import parser as parse
 from harvester.spiders.counties.table import TableSpider
 
 MOST_ROWS = 50_000

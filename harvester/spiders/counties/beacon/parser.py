@@ -13,12 +13,12 @@ from lxml.html import HtmlElement
 from harvester.exceptions import ParseError
 from harvester.items.property import normalized
 from harvester.parsers.counties import labels, values
-from harvester.parsers.counties.beacon_owners import add_owners, is_name, names_owners
 from harvester.parsers.counties.encoding import as_utf8
 from harvester.parsers.counties.html import absolute, has_class, lines_of, read_page, spread, text_of
 from harvester.parsers.counties.pages import label_of
 from harvester.parsers.counties.sections import MOST_LABELS_NAMED, ParcelPage, Section, newest_year, split_deeds
 from harvester.parsers.counties.synonyms import NONE, Synonyms
+from harvester.spiders.counties.beacon.owners import add_owners, is_name, names_owners
 
 KEY = "{0}"
 """The placeholder for a parcel's number in the address of reports."""

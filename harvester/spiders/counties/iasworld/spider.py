@@ -15,12 +15,12 @@ from harvester.identities.chains import stay_in_session
 from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.outcomes import Outcome, get_policy
-from harvester.parsers.counties import iasworld as parse
-from harvester.parsers.counties.iasworld import IasWorldResults, IasWorldRow, Tab
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.sites.agreements import root_of
 from harvester.spiders.base import YesOrNo
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.iasworld import parser as parse
+from harvester.spiders.counties.iasworld.parser import IasWorldResults, IasWorldRow, Tab
 from harvester.spiders.counties.platform import Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, number_and_street
 from harvester.spiders.counties.sessions import MOST_REPLAYS, Search, SessionSpider

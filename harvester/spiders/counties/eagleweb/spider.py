@@ -16,12 +16,12 @@ from harvester.items import Found, ItemResult
 from harvester.items.property import normalized
 from harvester.jobs.documents import JobItem
 from harvester.outcomes import Outcome, get_policy, verdict_of
-from harvester.parsers.counties import eagleweb as parse
 from harvester.parsers.counties.addresses import AddressQuery
 from harvester.parsers.counties.sections import ParcelPage, joined, records_of, signature
 from harvester.sites import load_sites
 from harvester.sites.agreements import root_of
 from harvester.spiders.counties.arguments import PARCEL
+from harvester.spiders.counties.eagleweb import parser as parse
 from harvester.spiders.counties.platform import NO_RESULTS, Jurisdiction
 from harvester.spiders.counties.searches import ADDRESS, OWNER, SearchArguments, SearchingSpider, number_and_street
 from harvester.spiders.counties.witness import FIRST, Doubt

@@ -1,0 +1,1 @@
+"""The platform ArcGIS: its spider, and the parser of its pages."""

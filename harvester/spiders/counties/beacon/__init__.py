@@ -1,0 +1,1 @@
+"""The platform Beacon and qPublic: its spider, and the parser of its pages."""

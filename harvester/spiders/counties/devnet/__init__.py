@@ -1,0 +1,1 @@
+"""The platform DEVNET: its spider, and the parser of its pages."""

@@ -1,0 +1,1 @@
+"""The platform EagleWeb: its spider, and the parser of its pages."""

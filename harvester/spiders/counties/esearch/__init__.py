@@ -1,0 +1,1 @@
+"""The platform eSearch: its spider, and the parser of its pages."""

@@ -1,0 +1,1 @@
+"""The platform iasWorld: its spider, and the parser of its pages."""

@@ -1,0 +1,1 @@
+"""The platform PACS: its spider, and the parser of its pages."""

@@ -1,0 +1,1 @@
+"""The platform Patriot WebPro: its spider, and the parser of its pages."""

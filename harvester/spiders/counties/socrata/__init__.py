@@ -1,0 +1,1 @@
+"""The platform Socrata: its spider, and the parser of its pages."""

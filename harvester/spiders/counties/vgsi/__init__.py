@@ -1,0 +1,1 @@
+"""The platform VGSI: its spider, and the parser of its pages."""
