@@ -42,6 +42,7 @@ def test_the_demonstration_of_a_county_ends_with_counts_charts_manifest_and_tabl
     assert -1 not in places, ended.stdout
     assert places == sorted(places)
     assert "Traceback" not in ended.stdout
+    assert "harvester sandbox" in ended.stdout.partition(STEPS[-1])[2], "what can be typed when the portal has ended"
     manifest = rows(tmp_path / "export" / "manifest.csv")
     assert len(manifest) == PARCELS
     assert {(row["state"], row["outcome"]) for row in manifest} == {("done", "ok")}

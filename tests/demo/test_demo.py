@@ -10,6 +10,7 @@ import pytest
 from pymongo.database import Database
 
 from tests.dashboard.harvest import fill
+from tests.demo import steps
 from tests.demo.queries import QUERIES, answer
 from tests.forking import Ran, begin
 from tests.root import ROOT
@@ -81,3 +82,10 @@ def test_example_queries_find_something(question: str, mongodb: Database[dict[st
     rows = answer(mongodb, dict(QUERIES)[question])
     assert rows
     assert all(value for row in rows for value in row.values())
+
+
+def test_columns_of_an_answer_have_heads(mongodb: Database[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    mongodb["parcels"].insert_many([{"land_use": "farm", "count": 12}, {"land_use": "shop", "count": 3}])
+    steps.ask(mongodb, "Which uses are there?", 'db.parcels.find({}, {"_id": 0}).sort("count")')
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()[-3:]]
+    assert shown == [["land", "use", "count"], ["shop", "3"], ["farm", "12"]]

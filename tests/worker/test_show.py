@@ -1,15 +1,18 @@
 """How workers are shown: a live table on a terminal, with the log lines above it."""
 
 import io
+import logging
 import re
 import signal
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
+from harvester.worker import show
 from harvester.worker.process import WorkerProcess
 from harvester.worker.reporter import Report
-from harvester.worker.show import Shown, WorkerView
+from harvester.worker.show import Shown, WorkerLines, WorkerView
 from tests.dashboard.test_live import Terminal
 from tests.worker.running import Workers
 
@@ -157,3 +160,19 @@ def test_the_summary_counts_restarts_at_all_spiders_that_a_worker_was_given_to()
     shown = Shown()
     shown.note([worker])
     assert ", 3 restarts." in shown.summary()
+
+
+def test_log_lines_begin_after_ten_seconds_and_come_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0
+    monkeypatch.setattr(show, "time", SimpleNamespace(monotonic=lambda: now))
+    lines = WorkerLines()
+    told = []
+    with caplog.at_level(logging.INFO, "harvester.worker"):
+        for now in range(140):
+            lines(made_up(1))
+            if caplog.records:
+                told.append(now)
+                caplog.clear()
+    assert told == [10, 70, 130]
