@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,3 +140,27 @@ def test_arguments_are_kept_short_and_without_secrets() -> None:
 
 def test_arguments_that_are_no_text_can_be_kept() -> None:
     assert printable_arguments({"seeds": "caf\udce9", "tags": ["\ud800"]}) == {"seeds": "caf?", "tags": ["?"]}
+
+
+async def test_a_run_that_is_killed_after_a_second_leaves_counts(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 6:
+            raise asyncio.CancelledError
+
+    kept = RunHistory(get_crawler(), config)
+    saved: list[dict[str, Any]] = []
+
+    async def save() -> None:
+        saved.append(kept.document())
+
+    monkeypatch.setattr(kept, "_save", save)
+    monkeypatch.setattr(history, "asyncio", SimpleNamespace(sleep=sleep))
+    with pytest.raises(asyncio.CancelledError):
+        await kept._beat()
+    assert pauses == [1, 2, 4, 8, 10, 10]
+    assert len(saved) == 5
