@@ -82,6 +82,8 @@ async def test_a_site_is_as_its_entry_says_or_differs_or_does_not_answer(crawls:
         crawls.enter("vgsi", town.base_url)
         shown = await check("--parcel", str(parcel.pid))
         assert shown.returncode == 0, shown.stderr
+        assert "Labels nobody reads: " in shown.stdout
+        assert "'Frontage'" in shown.stdout.partition("\n")[0]
         line, day = shown.stdout.splitlines()[-2:]
         assert f'check = {{ parcel = "{parcel.pid}", situs_address = "{parcel.location}", use_code = ' in line
         assert day.startswith("checked = 20")

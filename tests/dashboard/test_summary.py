@@ -75,6 +75,13 @@ def test_items_that_are_worked_off_are_no_share_of_something() -> None:
     assert rows(summarise(left, PLACES, COMMAND))["accounts"].startswith("45 of 84 (posts collected: ")
 
 
+def test_labels_that_nobody_reads_are_told_with_how_often_they_came() -> None:
+    unread = {"harvester/unread_labels/Flood Zone": 1, "harvester/unread_labels/Land Sq Ft": 300}
+    told = rows(summarise(FINISHED | unread, PLACES, COMMAND))["labels nobody reads"]
+    assert told.startswith("'Land Sq Ft' 300 times, 'Flood Zone' once;")
+    assert "labels nobody reads" not in rows(summarise(FINISHED, PLACES, COMMAND))
+
+
 def test_what_was_seen_again_is_what_an_earlier_run_stored() -> None:
     twice = FINISHED | {"harvester/records/known/follow": 200}
     found = rows(summarise(twice, PLACES, COMMAND))
