@@ -4,6 +4,7 @@ Scrapy creates all commands at every start, in each project of the environment. 
 """
 
 import asyncio
+import gc
 import sys
 from functools import cache, cached_property
 from importlib import import_module
@@ -37,7 +38,11 @@ class _Chosen:
 
     @cached_property
     def _command(self) -> ScrapyCommand:
-        module = import_module(f"harvester.commands.{self._module()}")
+        gc.disable()  # else Python looks for garbage among all modules, again and again
+        try:
+            module = import_module(f"harvester.commands.{self._module()}")
+        finally:
+            gc.enable()
         command: ScrapyCommand = getattr(module, f"{type(self).__name__}Command")()
         return command
 
