@@ -11,6 +11,9 @@ from tests.docs.conftest import House, house
 __all__ = ["house"]
 SCRAPY = Path(sys.executable).with_name("scrapy")
 SHOP = """
+import gc
+import sys
+
 from scrapy import Spider
 
 
@@ -18,7 +21,7 @@ class Shop(Spider):
     name = "shop"
 
     async def start(self):
-        yield {"page": 1}
+        yield {"page": 1, "looks": gc.isenabled(), "of_loaded": any(each is sys for each in gc.get_objects())}
 """
 OF_OTHERS = {"ftfy", "harvester.parsers.counties", "harvester.parsers.hashtags", "jsonschema", "scrapinghub"}
 """What cleans texts of records, reads their sites, and runs a project's own monitors."""
@@ -51,3 +54,9 @@ def test_a_list_of_spiders_loads_no_crawl(project: House) -> None:
     loaded = loaded_by("list", project)
     assert "harvester.addon" in loaded
     assert not loaded & {"aiohttp", "pymongo", "redis", "harvester.commands.crawl"}
+
+
+def test_a_crawl_looks_for_garbage_but_not_among_what_is_loaded(project: House) -> None:
+    loaded_by("crawl shop", project)
+    [page] = project.database["shop"].find({}, {"_id": 0, "looks": 1, "of_loaded": 1})
+    assert page == {"looks": True, "of_loaded": False}
