@@ -42,6 +42,7 @@ class _Chosen:
         try:
             module = import_module(f"harvester.commands.{self._module()}")
         finally:
+            gc.freeze()
             gc.enable()
         command: ScrapyCommand = getattr(module, f"{type(self).__name__}Command")()
         return command
