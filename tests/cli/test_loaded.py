@@ -23,7 +23,7 @@ class Shop(Spider):
     async def start(self):
         yield {"page": 1, "looks": gc.isenabled(), "of_loaded": any(each is sys for each in gc.get_objects())}
 """
-OF_OTHERS = {"ftfy", "harvester.parsers.counties", "harvester.parsers.hashtags", "jsonschema", "scrapinghub"}
+OF_OTHERS = {"ftfy", "harvester.parsers.hashtags", "harvester.spiders.counties", "jsonschema", "scrapinghub"}
 """What cleans texts of records, reads their sites, and runs a project's own monitors."""
 
 
