@@ -90,7 +90,7 @@ COMPONENTS: dict[str, dict[str, int | str | None]] = {
     "EXTENSIONS": {
         "harvester.frontier.frontier_record.FrontierRecord": 450,
         "harvester.spiders.stock.StockSpiders": 475,
-        "harvester.monitors.extension.RunMonitoring": 500,  # Spidermon; judges when the engine has stopped
+        "harvester.monitors.extension.RunMonitoring": 500,  # judges when the engine has stopped
         "harvester.publish.extension.Publishing": 525,  # only if HARVESTER_PUBLISH_FILE is set
         "harvester.monitors.history.RunHistory": 550,  # after it: saves the verdict
         "harvester.dashboard.live.LiveView": 600,
@@ -140,11 +140,6 @@ MAY_BE_OFF = (
 """Components of Scrapy whose replacement is off where a project sets them to None."""
 _PRIORITY = "addon"
 _ABOVE_ALL = SETTINGS_PRIORITIES["cmdline"] + 1
-_SUITES = [
-    f"SPIDERMON_{when}_{what}"
-    for when in ("SPIDER_OPEN", "SPIDER_CLOSE", "ENGINE_STOP")
-    for what in ("MONITORS", "EXPRESSION_MONITORS")
-]
 _LEAST_LEVELS = {
     "scrapy.utils.log": logging.WARNING,  # it lists versions at every start
     "scrapy.addons": logging.WARNING,  # it lists the add-ons
@@ -187,9 +182,6 @@ class Addon:
             settings.set("SPIDER_MIDDLEWARES_BASE", COMPONENTS["SPIDER_MIDDLEWARES"], _ABOVE_ALL)
         for name, replaced in REPLACED.items():
             _put_in_place(settings, name, replaced)
-        if not settings.getbool("SPIDERMON_ENABLED"):  # it concerns the project's monitors, not harvester's
-            settings.setdict({**dict.fromkeys(_SUITES, ()), "SPIDERMON_PERIODIC_MONITORS": {}}, _ABOVE_ALL)
-            settings.set("SPIDERMON_ENABLED", True, _ABOVE_ALL)
         agent = settings["USER_AGENT"]
         product = _PRODUCT.match(agent) if agent != load_config().user_agent else None
         settings.set("ROBOTSTXT_USER_AGENT", product[0] if product else "harvester", _PRIORITY)
@@ -208,6 +200,8 @@ def _put_in_place(settings: BaseSettings, name: str, replaced: dict[str, str]) -
     given = settings.getdict(name)
     own = {_loaded(component): component for component in given}
     for path, by in replaced.items():
+        if path.rpartition(".")[0] not in sys.modules:  # then no component of the project is of it
+            continue
         if (component := own.get(load_object(path))) is None:
             continue
         order = given.pop(component)

@@ -4,8 +4,9 @@ Scrapy creates all commands at every start, in each project of the environment. 
 """
 
 import asyncio
+import gc
 import sys
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
@@ -24,10 +25,31 @@ from harvester.worker.egg import check_imported
 
 
 class _Chosen:
+    """A stand-in for harvester's command, which is imported when something is asked of it."""
+
     def __new__(cls) -> Any:
-        if not _prepared():
-            return import_module(f"scrapy.commands.{cls.__name__.lower()}").Command()
-        return getattr(import_module(f"harvester.commands.{cls.__name__.lower()}"), f"{cls.__name__}Command")()
+        return super().__new__(cls) if _prepared() else import_module(f"scrapy.commands.{cls._module()}").Command()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._command, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._command, name, value)
+
+    @cached_property
+    def _command(self) -> ScrapyCommand:
+        gc.disable()  # else Python looks for garbage among all modules, again and again
+        try:
+            module = import_module(f"harvester.commands.{self._module()}")
+        finally:
+            gc.freeze()
+            gc.enable()
+        command: ScrapyCommand = getattr(module, f"{type(self).__name__}Command")()
+        return command
+
+    @classmethod
+    def _module(cls) -> str:
+        return cls.__name__.lower()
 
 
 class Bench(_Chosen): ...

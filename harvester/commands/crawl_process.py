@@ -1,6 +1,7 @@
 """The process of one crawl, which notes signals and closes what it has begun."""
 
 import asyncio
+import gc
 from typing import Any
 
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -25,7 +26,9 @@ class CrawlProcess(AsyncCrawlerProcess):
     def begin(self, crawler: Crawler, **arguments: Any) -> asyncio.Task[None]:
         """Begins the crawl. Returns its task."""
         self.crawler = crawler
+        gc.disable()
         self.opening = self.crawl(crawler, **arguments)
+        self.opening.get_loop().call_soon(_look_for_garbage)  # when all is loaded, before anything is waited for
         return self.opening
 
     async def stop(self) -> None:
@@ -47,3 +50,9 @@ class CrawlProcess(AsyncCrawlerProcess):
         if stats := getattr(self.crawler, "stats", None):
             stats.set_value(SIGNAL, signum)
         super()._signal_shutdown(signum, _)
+
+
+def _look_for_garbage() -> None:
+    """Lets Python look for garbage from now on, but not among what is loaded, which stays."""
+    gc.freeze()
+    gc.enable()

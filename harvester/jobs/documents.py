@@ -21,6 +21,8 @@ JOBS = "jobs"
 """Name of the collection of jobs."""
 ITEMS = "job_items"
 """Name of the collection of job items."""
+SCHEDULES = "schedules"
+"""Name of the collection of schedules."""
 MOST_KEY_BYTES = 500
 """Bytes of a key that fit into an item's id. A longer key is replaced there by its hash."""
 SMALL = 20_000

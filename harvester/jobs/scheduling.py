@@ -25,7 +25,7 @@ from pymongo.errors import DuplicateKeyError
 
 from harvester.exceptions import JobConflict, ServiceError, StorageError, UnknownJob, UsageError
 from harvester.items import Found
-from harvester.jobs.documents import Document, Job, JobState, read_item
+from harvester.jobs.documents import SCHEDULES, Document, Job, JobState, read_item
 from harvester.jobs.job_opener import OpensJobs, open_job_of
 from harvester.jobs.late import note_look
 from harvester.jobs.ledger import Ledger
@@ -47,8 +47,6 @@ from harvester.recheck.durations import duration_text
 
 logger = logging.getLogger(__name__)
 
-SCHEDULES = "schedules"
-"""Name of the collection."""
 MOST_AT_ONCE = 100
 """Maximum number of schedules that are handled together."""
 CHUNK = 1000

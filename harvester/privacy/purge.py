@@ -20,10 +20,8 @@ from harvester.exceptions import StorageError, UsageError
 from harvester.items import RECORDS, Record
 from harvester.items.bluesky import Post, Profile, is_did
 from harvester.items.trend import TaggedPost, Trend
-from harvester.jobs.documents import ITEMS, JOBS
-from harvester.jobs.scheduling import SCHEDULES
+from harvester.jobs.documents import ITEMS, JOBS, SCHEDULES
 from harvester.parsers.bluesky.scrub import PURGED, scrub
-from harvester.parsers.hashtags.staged import author_of
 from harvester.privacy import OPT_OUTS
 from harvester.privacy.lines import emptied, read_line, written
 from harvester.privacy.traces import Names, remove_traces
@@ -205,6 +203,8 @@ def _accounts_of(staged: Document, raw: Any) -> set[str | None]:
     accounts = {staged.get("did"), _account_of(ends[0])}
     kind = RECORDS.get(staged.get("kind", ""))
     if kind in (TaggedPost, Trend):
+        from harvester.parsers.hashtags.staged import author_of  # with the parsers of all sources
+
         accounts.add(author_of(raw))
     if kind and len(kind.OWNERS) > 1:
         accounts.update(_account_of(end) for end in ends)

@@ -1,5 +1,6 @@
 """Connects to the MongoDB that holds records and ledger: the configured one, or the private one."""
 
+import asyncio
 import contextlib
 import re
 import warnings
@@ -74,12 +75,19 @@ def _options(uri: str) -> dict[str, Any]:
 
 def check(config: Config) -> None:
     """Sends MongoDB a request before other work starts. Raises ServiceError, or UsageError for an invalid address."""
-    database = connect_sync(config)
-    with database.client:
-        try:
-            database.list_collection_names()
-        except PyMongoError as error:
-            raise unavailable(error) from None
+    # Not with MongoClient: its threads sleep for half a second, and a process that ends earlier waits for them.
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(_check(config))
+
+
+async def _check(config: Config) -> None:
+    database = connect(config)
+    try:
+        await database.list_collection_names()
+    except PyMongoError as error:
+        raise unavailable(error) from None
+    finally:
+        await disconnect(database)
 
 
 def unavailable(error: PyMongoError) -> ServiceError:

@@ -84,7 +84,7 @@ SPIDERMON_ADD_FIELD_COVERAGE = True
 def test_a_project_that_names_the_suite_of_harvester_has_it_once() -> None:
     named = {"SPIDERMON_ENABLED": True, "SPIDERMON_ENGINE_STOP_MONITORS": [RunMonitors, MonitorSuite]}
     monitoring = RunMonitoring.from_crawler(get_crawler(settings_dict=named))
-    assert [type(suite) for suite in monitoring.engine_stopped_suites] == [MonitorSuite]
+    assert [type(suite) for suite in monitoring.of_project.engine_stopped_suites] == [MonitorSuite]
 
 
 @pytest.mark.parametrize(("least", "code"), [(1, 0), (10, 6)])

@@ -25,7 +25,6 @@ from harvester.monitors.history import RunHistory
 
 SETTINGS = {
     "EXTENSIONS": {CoreStats: 0, RunMonitoring: 500, RunHistory: 550},
-    "SPIDERMON_ENABLED": True,
     "LOG_LEVEL": "INFO",
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
