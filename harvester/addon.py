@@ -138,6 +138,11 @@ MAY_BE_OFF = (
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware",
 )
 """Components of Scrapy whose replacement is off where a project sets them to None."""
+WRAPPED = {
+    "DOWNLOADER": "harvester.frontier.downloader.with_leases",
+    "ITEM_PROCESSOR": "harvester.frontier.confirmations.with_receipts",
+}
+"""Settings with one class, and the function that derives a class of the project's for harvester."""
 _PRIORITY = "addon"
 _ABOVE_ALL = SETTINGS_PRIORITIES["cmdline"] + 1
 _LEAST_LEVELS = {
@@ -182,6 +187,9 @@ class Addon:
             settings.set("SPIDER_MIDDLEWARES_BASE", COMPONENTS["SPIDER_MIDDLEWARES"], _ABOVE_ALL)
         for name, replaced in REPLACED.items():
             _put_in_place(settings, name, replaced)
+        for name, derive in WRAPPED.items():
+            if settings[name] != SETTINGS[name]:
+                settings.set(name, load_object(derive)(load_object(settings[name])), _ABOVE_ALL)
         agent = settings["USER_AGENT"]
         product = _PRODUCT.match(agent) if agent != load_config().user_agent else None
         settings.set("ROBOTSTXT_USER_AGENT", product[0] if product else "harvester", _PRIORITY)

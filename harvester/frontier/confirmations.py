@@ -6,7 +6,7 @@ Scrapy finishes a request when its items are through the pipelines, whatever the
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 from scrapy import Request, signals
@@ -28,18 +28,29 @@ _OF_THE_ITEM = (FetchError, InvalidRecordError, PageFailed, ParseError)
 """Exceptions of this project that concern one item; after others nothing can be saved any more."""
 
 
-class ConfirmedPipelines(ItemPipelineManager):
-    """Scrapy's chain of item pipelines (the setting ITEM_PROCESSOR), with a receipt for each item."""
+def with_receipts(processor: type[Any]) -> type[Any]:
+    """Returns an item processor class (the setting ITEM_PROCESSOR) that opens a receipt for each item."""
+    if getattr(processor, "opens_receipts", False):
+        return processor
 
-    async def process_item_async(self, item: Any) -> Any:
-        open_receipt(item)
-        try:
-            return await super().process_item_async(item)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task and task.cancelling():
-                raise
-            raise RuntimeError("an item pipeline raised CancelledError") from error  # it would end Scrapy's task
+    @wraps(processor, updated=())
+    class Confirming(processor):  # type: ignore[misc]
+        opens_receipts = True
+
+        async def process_item_async(self, item: Any) -> Any:
+            open_receipt(item)
+            try:
+                return await super().process_item_async(item)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task and task.cancelling():
+                    raise
+                raise RuntimeError("an item pipeline raised CancelledError") from error  # it would end Scrapy's task
+
+    return Confirming
+
+
+ConfirmedPipelines = with_receipts(ItemPipelineManager)
 
 
 class Confirmations:

@@ -1,9 +1,11 @@
 """The downloader of leased requests (the setting DOWNLOADER)."""
 
+from functools import wraps
+from typing import Any, cast
+
 from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.http import Response
-from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from harvester.frontier.in_flight import InFlight, fresh
@@ -13,22 +15,36 @@ from harvester.items.receipts import Receipt, receipt_under_way
 from harvester.shutdown import RunEnding
 
 
-class LeaseDownloader(Downloader):
-    """Scrapy's downloader, which keeps a lease with the request that replaces a response.
+def with_leases(downloader: type[Any]) -> type[Downloader]:
+    """Returns a downloader class that keeps a lease with the request that replaces a response.
 
     The engine calls it for requests of the scheduler, and for those that callbacks and pipelines download themselves.
     The latter have no lease, whatever meta they copied.
     """
+    if getattr(downloader, "knows_leases", False):
+        return cast(type[Downloader], downloader)
 
-    def fetch(self, request: Request) -> Deferred[Response | Request]:  # type: ignore[override]  # without the spider
-        scheduler = self.crawler.engine.scheduler if self.crawler.engine else None
-        if not isinstance(scheduler, Scheduler):
-            return super().fetch(request)
-        lease = scheduler.begin_download(request)
-        if lease is None:
-            own = fresh(request.copy()) if LEASE in request.meta else request
-            return super().fetch(own).addErrback(_interrupt, receipt_under_way())
-        return super().fetch(request).addCallback(_continue, request, lease, scheduler)
+    @wraps(downloader, updated=())
+    class Leasing(downloader):  # type: ignore[misc]
+        knows_leases = True
+
+        @wraps(downloader.fetch)  # older ones want the spider, as the engine sees by the signature
+        def fetch(self, request: Request, *spider: Any) -> Any:
+            fetch = super().fetch
+            engine = self.crawler._engine  # the public one raises an exception without an engine
+            scheduler = engine.scheduler if engine else None
+            if not isinstance(scheduler, Scheduler):
+                return fetch(request, *spider)
+            lease = scheduler.begin_download(request)
+            if lease is None:
+                own = fresh(request.copy()) if LEASE in request.meta else request
+                return fetch(own, *spider).addErrback(_interrupt, receipt_under_way())
+            return fetch(request, *spider).addCallback(_continue, request, lease, scheduler)
+
+    return Leasing
+
+
+LeaseDownloader = with_leases(Downloader)
 
 
 def _continue(

@@ -75,12 +75,6 @@ _NEEDED = {
 """Setting -> one of harvester's components in it. Where it is missing, a project has replaced the whole setting. A
 project that sets it to None switches it off on purpose."""
 
-_BASES = {
-    "DOWNLOADER": "harvester.frontier.downloader.LeaseDownloader",
-    "ITEM_PROCESSOR": "harvester.frontier.confirmations.ConfirmedPipelines",
-}
-"""Setting -> the class from which its class must derive."""
-
 
 def lacks(settings: BaseSettings) -> str:
     """Returns a message if the scheduler is set without the components that it needs; else an empty string."""
@@ -92,12 +86,6 @@ def lacks(settings: BaseSettings) -> str:
             ' no request would be known to be done. Put `ADDONS = {"harvester.Addon": 500}` into settings.py, and'
             f" remove SCHEDULER and {' and '.join(f'{name}_BASE' for name in missing)} from it."
         )
-    for name, base in _BASES.items():
-        if not issubclass(load_object(settings[name]), load_object(base)):
-            return (
-                f"SCHEDULER is harvester's, but {name} is not: pages would be known to be done before they are."
-                f" Remove {name} from the settings, or derive {settings[name]} from {base}."
-            )
     return ""
 
 

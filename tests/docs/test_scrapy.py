@@ -311,10 +311,6 @@ CLAIMS: dict[str, Callable[[Seen], bool]] = {
         seen.only.code == 2 and seen.only.log.splitlines()[-1].startswith("SCHEDULER is harvester's, but ")
     ),
     "`SCHEDULER` of scrapy-redis": lambda _: refused(SCHEDULER="scrapy_redis.scheduler.Scheduler"),
-    "`DOWNLOADER`, `ITEM_PROCESSOR`": lambda _: (
-        refused(DOWNLOADER="scrapy.core.downloader.Downloader")
-        and refused(ITEM_PROCESSOR="scrapy.pipelines.ItemPipelineManager")
-    ),
     "`SCHEDULER_QUEUE_CLASS`": lambda _: only_priorities(),
     "`SCHEDULER_QUEUE_KEY`, `SCHEDULER_DUPEFILTER_KEY`, `SCHEDULER_SERIALIZER`": lambda _: warned_of(
         "SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY", "SCHEDULER_SERIALIZER"

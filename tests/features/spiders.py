@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 import attrs
 from itemloaders.processors import Join, MapCompose, TakeFirst
 from scrapy import Field, FormRequest, Item, Request, Selector, Spider, signals
+from scrapy.core.downloader import Downloader
 from scrapy.downloadermiddlewares.retry import get_retry_request
 from scrapy.exceptions import DropItem, IgnoreRequest
 from scrapy.http import JsonRequest, Response, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.loader import ItemLoader
+from scrapy.pipelines import ItemPipelineManager
 from scrapy.spiders import CrawlSpider, CSVFeedSpider, Rule, SitemapSpider, XMLFeedSpider
 
 SITE = ""
@@ -511,6 +513,37 @@ class AnswersOfMiddlewares(Base):
 
     paths = ("/a", "/b", "/c")
     custom_settings: ClassVar[Any] = {"DOWNLOADER_MIDDLEWARES": {f"{HERE}.Answering": 543}}
+
+
+class CountingDownloader(Downloader):
+    """A downloader of the project's."""
+
+    def fetch(self, request: Request, *spider: Any) -> Any:
+        assert self.crawler.stats
+        if not request.url.endswith(".txt"):
+            self.crawler.stats.inc_value("own/pages")
+        return super().fetch(request, *spider)
+
+
+class OwnDownloader(Base):
+    """a DOWNLOADER of one's own"""
+
+    paths = ("/a", "/b", "/moved")
+    custom_settings: ClassVar[Any] = {"DOWNLOADER": f"{HERE}.CountingDownloader"}
+
+
+class MarkingProcessor(ItemPipelineManager):
+    """An item processor of the project's."""
+
+    async def process_item_async(self, item: Any) -> Any:
+        return await super().process_item_async({**item, "is_marked": True})
+
+
+class OwnItemProcessor(Base):
+    """an ITEM_PROCESSOR of one's own"""
+
+    paths = ("/a", "/b")
+    custom_settings: ClassVar[Any] = {"ITEM_PROCESSOR": f"{HERE}.MarkingProcessor"}
 
 
 class Inline(Base):
