@@ -9,11 +9,12 @@ from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any
 
-from scrapy import Request, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, DropItem
 from scrapy.http import Response
 from scrapy.pipelines import ItemPipelineManager
+from scrapy.utils.deprecate import method_is_overridden
 from twisted.python.failure import Failure
 
 from harvester.exceptions import FetchError, HarvesterError, InvalidRecordError, PageFailed, ParseError
@@ -26,12 +27,33 @@ logger = logging.getLogger(__name__)
 
 _OF_THE_ITEM = (FetchError, InvalidRecordError, PageFailed, ParseError)
 """Exceptions of this project that concern one item; after others nothing can be saved any more."""
+_PROCESS = ("process_item", "process_item_async")
+
+
+def _is_older(processor: type[Any]) -> bool:
+    """Returns True for a class that has its own process_item, which Scrapy deprecates, and no process_item_async."""
+    if not issubclass(processor, ItemPipelineManager):
+        return not hasattr(processor, "process_item_async")
+    has_own = {name: method_is_overridden(processor, ItemPipelineManager, name) for name in _PROCESS}
+    return has_own["process_item"] and not has_own["process_item_async"]
 
 
 def with_receipts(processor: type[Any]) -> type[Any]:
     """Returns an item processor class (the setting ITEM_PROCESSOR) that opens a receipt for each item."""
     if getattr(processor, "opens_receipts", False):
         return processor
+
+    if _is_older(processor):
+
+        @wraps(processor, updated=())
+        class OlderConfirming(processor):  # type: ignore[misc]
+            opens_receipts = True
+
+            def process_item(self, item: Any, spider: Spider) -> Any:
+                open_receipt(item)
+                return super().process_item(item, spider)
+
+        return OlderConfirming
 
     @wraps(processor, updated=())
     class Confirming(processor):  # type: ignore[misc]

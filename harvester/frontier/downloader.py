@@ -6,6 +6,7 @@ from typing import Any, cast
 from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.http import Response
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from harvester.frontier.in_flight import InFlight, fresh
@@ -36,10 +37,13 @@ def with_leases(downloader: type[Any]) -> type[Downloader]:
             if not isinstance(scheduler, Scheduler):
                 return fetch(request, *spider)
             lease = scheduler.begin_download(request)
+            own = fresh(request.copy()) if lease is None and LEASE in request.meta else request
+            fetched = fetch(own, *spider)
+            if not isinstance(fetched, Deferred):
+                return fetched  # the engine says what is wrong with it
             if lease is None:
-                own = fresh(request.copy()) if LEASE in request.meta else request
-                return fetch(own, *spider).addErrback(_interrupt, receipt_under_way())
-            return fetch(request, *spider).addCallback(_continue, request, lease, scheduler)
+                return fetched.addErrback(_interrupt, receipt_under_way())
+            return fetched.addCallback(_continue, request, lease, scheduler)
 
     return Leasing
 
