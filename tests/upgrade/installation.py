@@ -80,7 +80,7 @@ import json
 
 from scrapy import Request
 
-from harvester.items import Record, Stage
+from harvester.items import Record, Said, Stage
 from harvester.spiders.job import JobSpider
 
 
@@ -106,6 +106,9 @@ class ParcelsSpider(JobSpider):
     def parse(self, response, owner):
         yield Stage(self.item_of(response).id, "seen")
         number = response.json()["number"]
+        if number in ("4", "9"):
+            yield Said(self.item_of(response).id, "failed", "vacant", "nobody owns it")
+            return
         given = {{"owner": owner, "number": number}}
         yield response.follow(f"/tax/{{number}}", self.parse_tax, cb_kwargs=given)
 
@@ -116,10 +119,14 @@ class ParcelsSpider(JobSpider):
 DONE, FAILED, DEFERRED, ACTIVE = ("1", "2", "3"), "4", "5", ("6", "7")
 """Parcels of the job May, by what becomes of them before its process is killed."""
 JUNE = ("8", "9")
-"""Parcels of a job at which nobody has worked."""
+"""Parcels of a job at which nobody has worked. The second one will fail, as the other."""
 PROJECT = {
     "scrapy.cfg": "[settings]\ndefault = ours\n",
-    "ours.py": 'ADDONS = {"harvester.Addon": 500}\nSPIDER_MODULES = ["shop", "parcels", "harvester.spiders"]\nCONCURRENT_REQUESTS = 4\n',
+    "ours.py": """
+ADDONS = {"harvester.Addon": 500}
+SPIDER_MODULES = ["shop", "parcels", "harvester.spiders"]
+CONCURRENT_REQUESTS = 4
+""",
     "shop.py": SHOP,
     "parcels.py": PARCELS,
     "may.csv": "key,owner,tries\n"
@@ -128,7 +135,7 @@ PROJECT = {
     "june.csv": "key,owner,tries\n" + "".join(f"{key},Eve,\n" for key in JUNE),
     "endpoints.toml": f"""
 [defaults]
-interval = "10m"
+interval = "5m"
 
 [weather]
 url = "{URL}/weather"
@@ -179,8 +186,6 @@ class Oak(Site):
         super().__init__()
         self.bad: set[str] = set()
         """Paths that answer 500."""
-        self.refused: set[str] = set()
-        """Paths that answer 400."""
         self.held: tuple[str, ...] = ()
         """First parts of the paths of which only the next `first` are answered."""
         self.first = 0
@@ -217,8 +222,6 @@ class Oak(Site):
             return Answer(302, headers={"Location": "/login"})
         if path in self.bad:
             return Answer(500)
-        if path in self.refused:
-            return Answer(400)
         if kind in self.held:
             self.first -= 1
             if self.first < 0:
@@ -324,5 +327,4 @@ def to_redis(data: bytes, redis: "Redis[bytes]") -> None:
 
 
 def _rows(data: bytes) -> Iterator[tuple[bytes, str, int, Any]]:
-    for key, kind, expires, value in msgspec.msgpack.decode(lzma.decompress(data)):
-        yield key, kind, expires, value
+    yield from msgspec.msgpack.decode(lzma.decompress(data))

@@ -32,7 +32,6 @@ from tests.upgrade.installation import (
     DATABASE,
     DEFERRED,
     DONE,
-    FAILED,
     LATER,
     PROJECT,
     RECEIVER,
@@ -91,7 +90,6 @@ async def write(folder: Path, mongodb_uri: str, redis_url: str) -> dict[str, Any
     told: dict[str, Any] = {}
     async with Oak() as site:
         site.bad |= {LATER, BROKEN, f"/parcel/{DEFERRED}"}
-        site.refused.add(f"/parcel/{FAILED}")
         site.held, site.first = ("reviews", "product"), 25
         told["shop"] = await ours.kill_when(
             "harvester crawl shop",
