@@ -10,7 +10,6 @@ from typing import Any, Self
 import bson
 import msgspec
 from pymongo.database import Database
-from redis import Redis
 
 from tests.crawling import LONGEST_S, Answer, Site
 
@@ -283,7 +282,7 @@ def to_mongodb(data: bytes, database: Database[dict[str, Any]]) -> None:
             collection.insert_many(known["documents"])
 
 
-def of_redis(redis: "Redis[bytes]") -> bytes:
+def of_redis(redis: Any) -> bytes:
     """All that it holds, in a form of no version's own: key, type, when it expires (ms since 1970, or -1), value."""
     rows: list[tuple[bytes, str, int, Any]] = []
     for key in sorted(redis.scan_iter(count=1000)):
@@ -306,7 +305,7 @@ def of_redis(redis: "Redis[bytes]") -> bytes:
     return lzma.compress(msgspec.msgpack.encode(rows))
 
 
-def to_redis(data: bytes, redis: "Redis[bytes]") -> None:
+def to_redis(data: bytes, redis: Any) -> None:
     """Has an empty one hold it, but for what has expired since."""
     pipeline = redis.pipeline()
     for key, kind, expires, value in _rows(data):

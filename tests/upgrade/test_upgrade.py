@@ -32,6 +32,7 @@ from tests.upgrade.installation import (
     JUNE,
     LATER,
     LISTS,
+    PORT,
     PRODUCTS,
     URL,
     Oak,
@@ -221,4 +222,6 @@ async def test_tokens_webhooks_and_sites_are_known(earlier: House, monkeypatch: 
         assert refused.status_code == 401
     assert await earlier.runs(f"harvester webhooks secret {TOLD['webhook']['id']}") == f"{TOLD['webhook']['secret']}\n"
     shown = json.loads(await earlier.runs("harvester sites show oak --json"))
-    print(shown)
+    assert shown["hosts"] == [f"127.0.0.1:{PORT}"]
+    assert shown["outcomes"]["policies"] == {"server_error": {"backoff_s": 60.0, "breaker": False}}
+    assert (shown["identities"]["kind"], shown["identities"]["credentials"]) == ("form", ["OAK"])
