@@ -16,6 +16,10 @@ __all__ = [
     "Provenance",
     "Record",
     "Reject",
+    "Said",
     "Stage",
     "Usage",
 ]  # fmt: skip
+
+Said = ItemResult
+"""The earlier name of ItemResult: projects import it."""

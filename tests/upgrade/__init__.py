@@ -1,0 +1,1 @@
+"""An installation of an earlier version goes on under the present one."""
