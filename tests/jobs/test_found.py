@@ -52,7 +52,7 @@ def test_what_is_just_small_enough_is_taken() -> None:
 
 
 def test_no_item_ends_in_a_state_that_is_no_end() -> None:
-    with pytest.raises(InvalidRecordError, match="no item ends as 'active'"):
+    with pytest.raises(InvalidRecordError, match="'active'"):
         ItemResult("id", "active", "ok")
 
 
@@ -60,13 +60,13 @@ def test_an_item_that_waits_says_until_when_and_no_other_does() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     assert ItemResult("id", "waiting", "rate_limited", "used up", at).until == at
     for state, until in (("waiting", None), ("done", at)):
-        with pytest.raises(InvalidRecordError, match="says until when"):
+        with pytest.raises(InvalidRecordError, match="until"):
             ItemResult("id", state, "ok", until=until)
 
 
 def test_what_is_said_of_an_item_can_be_written_down() -> None:
     for outcome, reason in (("\ud800", ""), ("gone", "it says \udfff")):
-        with pytest.raises(InvalidRecordError, match="cannot be written as UTF-8"):
+        with pytest.raises(InvalidRecordError, match="UTF-8"):
             ItemResult("id", "failed", outcome, reason)
 
 
