@@ -126,7 +126,7 @@ LASTING: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] =
         ("HTTP 404", "-a service="),
     ),
     "forbidden by robots.txt": (forbidden_to_robots, ("robots.txt of 127.0.0.1:", ": Disallow: /)")),
-    "connections that break from now on": (gone_midway, ("no longer answers", "online")),
+    "connections that break from now on": (gone_midway, ("127.0.0.1:", "online")),
     "a port where nobody listens": (closed_port, ("no connection", "-a service=")),
     "a name that does not resolve": (no_such_name, ("no-such-host.invalid", "resolved", "-a service=")),
 }

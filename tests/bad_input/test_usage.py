@@ -131,7 +131,7 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
     "a folder instead of a file of seeds": (folder_as_file, ("seeds: ", "Is a directory")),
     "an unreadable file of seeds": (unreadable_file, ("seeds: ", "seeds.txt", "Permission denied")),
     "a name of a file that is not UTF-8": (partial(crawl, seeds="@caf\udce9.txt"), ("seeds: ", "UTF-8")),
-    "since after until": (partial(crawl, since="2025-02-01", until="2025-01-01"), ("since must be before until",)),
+    "since after until": (partial(crawl, since="2025-02-01", until="2025-01-01"), ("since", "until")),
     "threads without posts": (partial(crawl, collect="graph,threads"), ("threads", "posts")),
     "an unknown spider": (command("scrapy", "crawl", "bluebird"), ("'bluebird'", "arcgis, ")),
     "a misspelt spider": (command("scrapy", "crawl", "blusky"), ("'blusky'", "bluesky")),

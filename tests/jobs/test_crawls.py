@@ -368,11 +368,12 @@ async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_sa
         assert await runs.run("listed", job="all") == FINISHED, runs.said
         assert states(mongodb) == {"done": CHUNK}
         assert jobs(mongodb) == {job: "open"}
-        assert runs.said.count(f"{job} stays open: ") == 1
+        assert runs.said.count(NOT_GIVEN) == 1
         assert await runs.run("listed", job=job) == LEFT, runs.said
-        assert runs.said.count(f"{job} is not finished: {NOT_GIVEN}") == 1
+        told = runs.said.count(NOT_GIVEN)
+        assert told > 1
         assert await runs.end(await runs.work()) == FINISHED, runs.said
-        assert runs.said.count(f"{job} stays open: {NOT_GIVEN}") == 2
+        assert runs.said.count(NOT_GIVEN) == told + 1
         keys.unlink()
         keys.write_text(given + rest)
         assert await runs.run("listed", keys=keys) == FINISHED, runs.said
@@ -390,7 +391,7 @@ async def test_a_run_at_a_job_that_was_given_nothing_waits_for_its_items_no_long
         job = (await ledger.open_job("tree", "of a submission", arguments={"urls": "http://site.example"})).job
     async with Runs(tmp_path, **servers, deferred_seconds="1") as runs:
         assert await runs.end(await runs.start(job=job.id), 30) == LEFT, runs.said
-        assert f"{job.id} is not finished" in runs.said
+        assert job.id in runs.said.rpartition("\nWhy\n")[2]
 
 
 async def test_entries_of_a_killed_worker_are_done_once_though_others_have_finished_their_job_before_they_come_again(

@@ -103,7 +103,8 @@ async def test_a_paused_job_is_not_worked_at_and_one_that_is_cancelled_is_refuse
     assert (ran.returncode, "paused: repairs" in ran.stderr) == (7, True)
     await ask(trees, "cancel", job, "--yes")
     ran = await run(trees, "run", job)
-    assert (ran.returncode, ran.stderr.count("\n"), ran.stderr.startswith(f"{job} is cancelled")) == (2, 1, True)
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert all(named in ran.stderr for named in (job, "cancelled"))
     assert states(mongodb) == {"skipped": 1}
     assert tree.arrivals == []
 
