@@ -73,14 +73,10 @@ LASTING = {
 }
 """These end with the crawl; the next crawl asks anew."""
 
-DAMAGED = {
-    "fate": ("waiting", "repository: layout_changed: "),
-    "says": "repository: layout changed",
-    "named": "damaged",
-}
+DAMAGED = (("waiting", "repository: layout_changed: "), "repository: layout changed", "damaged")
 OTHERS = {
-    "a truncated repository": Kind(39, "truncated_json", **DAMAGED, call="getRepo"),
-    "a web page as repository": Kind(40, "html_instead_of_json", **DAMAGED, call="getRepo"),
+    "a truncated repository": Kind(39, "truncated_json", *DAMAGED, call="getRepo"),
+    "a web page as repository": Kind(40, "html_instead_of_json", *DAMAGED, call="getRepo"),
     "an empty repository": Kind(
         41, "empty_body", ("waiting", "repository: network: "), "repository: network", "short", call="getRepo"
     ),
