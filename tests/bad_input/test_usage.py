@@ -113,7 +113,7 @@ def command(*words: str) -> Callable[[Place, Sandbox], Answer]:
 
 
 KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
-    "nothing on standard input": (partial(crawl, seeds="-"), ("no seed", "-a seeds=alice")),
+    "nothing on standard input": (partial(crawl, seeds="-"), ("seed", "-a seeds=alice")),
     "a file of which no line is a seed": (
         partial(crawl_file, b"\xef\xbb\xbf\r\n  \n# nobody\nalice\n\x00\xff\xfe\n" + b"x" * 1_000_000),
         (

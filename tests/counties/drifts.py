@@ -130,7 +130,7 @@ ARCGIS: Told = [
     ({"SALE_DATE": "", "SALE_PRICE": "", "DEED_REF": ""}, "'SALE_DATE', 'SALE_PRICE'"),
     (
         {"OWNER1": "MARKET_VAL", "MARKET_VAL": "OWNER1"},
-        "another kind",
+        "'MARKET_VAL'",
     ),
     ({"SITUS_ADDR": "ACRES", "ACRES": "SITUS_ADDR"}, "'ACRES'"),
 ]

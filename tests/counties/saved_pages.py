@@ -27,6 +27,7 @@ from harvester.spiders.counties.esearch import parser as esearch
 from harvester.spiders.counties.iasworld import parser as iasworld
 from harvester.spiders.counties.pacs import parser as pacs
 from harvester.spiders.counties.saved import read_page, read_unchecked
+from tests.counties.unread import shown_of
 
 PAGES = Path(__file__).parent / "pages"
 RECORDS = PAGES / "records.json"
@@ -77,8 +78,10 @@ def made_of(page: Saved) -> tuple[str, str, list[CountyRecord]]:
 
 
 def shown(records: list[CountyRecord]) -> list[dict[str, Any]]:
-    """Records as they are compared: without what is not of their page."""
+    """Records as they are compared: without what is not of their page, and without the reasons of what is unread."""
     rows: list[dict[str, Any]] = json.loads(msgspec.json.encode(records))
+    for row in rows:
+        row["unread"] = shown_of(row.get("unread", {}))
     unsaid = ("provenance", "raw", "situs_parts", "fips", "jurisdiction")
     return [
         {name: value for name, value in row.items() if name not in unsaid and value not in (None, [], {}, ())}

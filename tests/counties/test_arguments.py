@@ -164,7 +164,7 @@ def test_the_same_file_is_the_same_harvest_and_another_content_is_another() -> N
 
 def test_a_platform_that_lists_no_parcels_wants_them_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ArcgisSpider, "ALL", "")
-    with pytest.raises(UsageError, match="arcgis sites"):
+    with pytest.raises(UsageError, match="-a all=yes"):
         parsed(site=SITE, all="yes")
 
 

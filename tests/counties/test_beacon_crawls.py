@@ -127,7 +127,7 @@ async def test_a_site_that_renames_a_label_in_mid_job_is_left_alone_and_nothing_
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "beacon sites"),
+        ({"all": "yes"}, "-a all=yes"),
         ({"owner": "SMITH"}, "owner: "),
         ({"address": "1 ELM"}, "address: "),
         ({"parcels": "1.23E+10"}, "shortened"),

@@ -118,7 +118,7 @@ async def test_where_robots_txt_forbids_the_pages_of_parcels_they_are_skipped_an
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "devnet sites"),
+        ({"all": "yes"}, "-a all=yes"),
         ({"owner": "SMITH"}, "owner: "),
         ({"address": "1 ELM", "parcels": "7"}, "parcels or address"),
         ({"address": " .,"}, "address: '.,'"),

@@ -161,7 +161,7 @@ async def test_a_statement_is_agreed_to_only_if_the_entry_says_who_has_accepted_
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "eagleweb sites"),
+        ({"all": "yes"}, "-a all=yes"),
         ({"address": "1 ELM", "owner": "SMITH"}, "address or owner"),
         ({"address": " .,"}, "address: '.,'"),
         ({"parcels": "1.23E+10"}, "shortened"),

@@ -164,7 +164,7 @@ async def test_owners_are_found_at_hosts_that_want_no_token_and_one_that_wants_a
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "esearch sites"),
+        ({"all": "yes"}, "-a all=yes"),
         ({"owner": "SMITH", "address": "1 ELM"}, "address or owner"),
         ({"owner": "-"}, "owner: '-'"),
         ({"taxes": "perhaps"}, "taxes: "),

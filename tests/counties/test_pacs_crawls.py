@@ -166,7 +166,7 @@ def test_of_results_those_are_taken_that_are_what_was_looked_for() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "pacs sites"),
+        ({"all": "yes"}, "-a all=yes"),
         ({"owner": "SMITH", "address": "1 ELM"}, "address or owner"),
         ({"address": " .,"}, "address: '.,'"),
         ({"parcels": "1.23E+10"}, "shortened"),

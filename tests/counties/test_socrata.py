@@ -45,9 +45,9 @@ def test_a_row_that_lacks_a_column_is_read_like_the_others_of_its_table() -> Non
 
 
 def test_a_dataset_without_the_parcels_number_is_a_changed_layout() -> None:
-    with pytest.raises(ParseError, match="no column 'pin'"):
+    with pytest.raises(ParseError, match="'pin'"):
         socrata.parse_page(b'[{"parcel":"1"}]', b"", COOK, SEEN)
-    with pytest.raises(ParseError, match="no column 'pin'"):
+    with pytest.raises(ParseError, match="'pin'"):
         socrata.parse_page(b"[]", b'["parcel"]', COOK, SEEN)
     for body in (b'{"error":true}', b"<html>", b'["a"]'):
         with pytest.raises(ParseError):

@@ -366,5 +366,5 @@ def test_scrapy_s_tools_see_a_record_as_an_item_that_cannot_be_changed() -> None
     assert (adapter["kind"], adapter["_id"], adapter["like_count"]) == ("post", post.uri, 1)
     assert datetime.fromisoformat(adapter["created_at"]) == AT
     assert "raw" not in adapter
-    with pytest.raises(TypeError, match="cannot be changed"):
+    with pytest.raises(TypeError, match="changed"):
         adapter["text"] = "u"

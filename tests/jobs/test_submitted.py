@@ -100,7 +100,7 @@ async def test_a_paused_job_is_not_worked_at_and_one_that_is_cancelled_is_refuse
     job = await submit(trees, tree, "page/1")
     await ask(trees, "pause", job, "--reason", "repairs")
     ran = await run(trees, "run", job)
-    assert (ran.returncode, "paused: repairs" in ran.stderr) == (7, True)
+    assert (ran.returncode, job in ran.stderr, "repairs" in ran.stderr) == (7, True, True)
     await ask(trees, "cancel", job, "--yes")
     ran = await run(trees, "run", job)
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
