@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
     @property
     def said(self) -> str:
-        """All it wrote, on one line, so that a sentence is found however it was wrapped."""
+        """All it wrote, on one line, so that words are found however they were wrapped."""
         return " ".join(self.text.split())
 
     def is_for_people(self) -> bool:

@@ -20,82 +20,75 @@ class Kind:
     account: int
     fault: str
     fate: tuple[str, str]
-    """Stage and the beginning of the reason."""
+    """Stage, and the beginning of the reason: what was asked for, and the outcome."""
     says: str
+    """What is printed of the outcome."""
+    named: str = ""
+    """What the reason and the terminal name besides."""
     wishes: Mapping[str, Any] = field(default_factory=dict)
     call: str = "getAuthorFeed"
 
 
-def failed(account: int, fault: str, reason: str, state: str = "failed", **wishes: Any) -> Kind:
-    return Kind(account, fault, (state, f"feed: {reason}"), f"feed: {reason.replace('_', ' ')}", wishes)
+def failed(account: int, fault: str, outcome: str, named: str = "", state: str = "failed", **wishes: Any) -> Kind:
+    return Kind(account, fault, (state, f"feed: {outcome}"), f"feed: {outcome.replace('_', ' ')}", named, wishes)
 
 
-def waiting(account: int, fault: str, reason: str, **wishes: Any) -> Kind:
+def waiting(account: int, fault: str, outcome: str, named: str = "", **wishes: Any) -> Kind:
     """It is tried again later."""
-    return failed(account, fault, reason, "waiting", **wishes)
+    return failed(account, fault, outcome, named, "waiting", **wishes)
 
 
 PASSING = {
-    "HTML instead of JSON": waiting(21, "html_instead_of_json", "layout_changed: the answer is not JSON"),
-    "truncated JSON": waiting(22, "truncated_json", "network: the answer is cut short"),
-    "an empty body": waiting(23, "empty_body", "network: the answer is cut short"),
-    "bytes that are not UTF-8": waiting(24, "not_utf8", "layout_changed: the answer is not what its address promises"),
-    "less than was announced": waiting(25, "wrong_content_length", "network: the answer is cut short"),
-    "a connection that is reset": waiting(26, "reset", "network: Server disconnected"),
-    "a cursor that the service chokes on": waiting(27, "cursor_500", "server_error: HTTP 500 InternalServerError"),
-    "500 for ever": waiting(55, "status", "server_error: HTTP 500 InternalServerError", status=500),
+    "HTML instead of JSON": waiting(21, "html_instead_of_json", "layout_changed", "JSON"),
+    "truncated JSON": waiting(22, "truncated_json", "network", "short"),
+    "an empty body": waiting(23, "empty_body", "network", "short"),
+    "bytes that are not UTF-8": waiting(24, "not_utf8", "layout_changed"),
+    "less than was announced": waiting(25, "wrong_content_length", "network", "short"),
+    "a connection that is reset": waiting(26, "reset", "network", "disconnected"),
+    "a cursor that the service chokes on": waiting(27, "cursor_500", "server_error", "HTTP 500 InternalServerError"),
+    "500 for ever": waiting(55, "status", "server_error", "HTTP 500 InternalServerError", status=500),
 }
 """A later run of the same crawl tries these again."""
 
 LASTING = {
-    "50 MB": failed(31, "huge", "invalid: the answer is larger than 32 MB", megabytes=50),
-    "a gzip bomb": failed(32, "gzip_bomb", "invalid: the answer is larger than 32 MB"),
-    "a redirect without end": failed(33, "redirect_loop", "invalid: it redirects again and again"),
+    "50 MB": failed(31, "huge", "invalid", "32 MB", megabytes=50),
+    "a gzip bomb": failed(32, "gzip_bomb", "invalid", "32 MB"),
+    "a redirect without end": failed(33, "redirect_loop", "invalid", "redirect"),
     "a call that the service does not know": failed(
-        34, "status", "invalid: HTTP 501 MethodNotImplemented", status=501, error="MethodNotImplemented"
+        34, "status", "invalid", "HTTP 501 MethodNotImplemented", status=501, error="MethodNotImplemented"
     ),
     "a redirect into a private network": failed(
         36,
         "status",
-        "policy_denied: 10.0.0.1 is this machine or in a private network",
+        "policy_denied",
+        "10.0.0.1",
         "skipped",
         status=302,
         headers={"location": "http://10.0.0.1/latest/meta-data"},
     ),
     "posts without an author": Kind(
-        37,
-        "drop_field",
-        ("posts_collected", ""),
-        "posts rejected 3: 3 object missing required field did",
-        {"field": "did"},
+        37, "drop_field", ("posts_collected", ""), "posts rejected 3: ", wishes={"field": "did"}
     ),
-    "a cursor that repeats itself": Kind(49, "repeat_cursor", ("cut_short", ""), "repeats its cursor; it ends here"),
+    "a cursor that repeats itself": Kind(49, "repeat_cursor", ("cut_short", ""), "cursor"),
 }
 """These end with the crawl; the next crawl asks anew."""
 
-DAMAGED = ("waiting", "repository: layout_changed: the repository is damaged")
+DAMAGED = (("waiting", "repository: layout_changed: "), "repository: layout changed", "damaged")
 OTHERS = {
-    "a truncated repository": Kind(39, "truncated_json", DAMAGED, "is damaged", call="getRepo"),
-    "a web page as repository": Kind(40, "html_instead_of_json", DAMAGED, "is damaged", call="getRepo"),
+    "a truncated repository": Kind(39, "truncated_json", *DAMAGED, call="getRepo"),
+    "a web page as repository": Kind(40, "html_instead_of_json", *DAMAGED, call="getRepo"),
     "an empty repository": Kind(
-        41,
-        "empty_body",
-        ("waiting", "repository: network: the answer is cut short"),
-        "repository: network: the answer is cut short",
-        call="getRepo",
+        41, "empty_body", ("waiting", "repository: network: "), "repository: network", "short", call="getRepo"
     ),
     "a repository that never comes": Kind(
-        57,
-        "hang",
-        ("waiting", "repository: timeout: no answer in 4 seconds"),
-        "repository: timeout: no answer in 4 seconds",
-        call="getRepo",
+        57, "hang", ("waiting", "repository: timeout: "), "repository: timeout", "4 seconds", call="getRepo"
     ),
     "JSON of another shape": Kind(
         59,
         "drop_field",
-        ("waiting", "follows: layout_changed: the answer holds neither followers nor follows"),
-        "follows: layout changed: the answer holds neither followers",
+        ("waiting", "follows: layout_changed: "),
+        "follows: layout changed",
+        "neither followers",
         {"field": "follows"},
         call="getFollows",
     ),
@@ -153,8 +146,10 @@ def test_a_bad_answer_is_named_and_costs_one_account_until_the_next_run(
     did = site.did(kind.account)
     stage, reason = fates[did]
     assert kind.says in first.said, first.text
+    assert kind.named in first.said, first.text
     assert stage == kind.fate[0]
     assert reason.startswith(kind.fate[1])
+    assert kind.named in reason
     assert first.is_for_people(), first.text
     assert first.code == (6 if story == "lasting" else 7), first.text
     assert second.is_for_people(), second.text

@@ -35,17 +35,17 @@ KINDS: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, tuple[str, ...]]
     "a wrong password": (
         partial(log_in, HARVESTER_BLUESKY_APP_PASSWORD="wrong-wrong"),
         5,
-        ("refused the login of ", "Invalid identifier or password", "Create an app password in Bluesky"),
+        ("Invalid identifier or password", "app password"),
     ),
     "a server that is not there": (
         partial(log_in, HARVESTER_BLUESKY_PDS="http://127.0.0.1:1"),
         5,
-        ("There is no session of ", "@127.0.0.1:1: the login failed: ", "HARVESTER_BLUESKY_PDS says where to log in"),
+        ("@127.0.0.1:1", "HARVESTER_BLUESKY_PDS"),
     ),
     "a damaged file of tokens": (
         damaged_file,
         0,
-        ("holds no session; it is ignored and will be replaced", "Logged in to bluesky as "),
+        (".json", "Logged in to bluesky"),
     ),
 }
 STORIES = {kind: run for kind, (run, *_) in KINDS.items()}
@@ -54,9 +54,9 @@ STORIES = {kind: run for kind, (run, *_) in KINDS.items()}
 @pytest.mark.parametrize("story", KINDS)
 def test_a_bad_login_is_named_without_its_password(story: str, told: Callable[[str], Answer], site: Sandbox) -> None:
     answer = told(story)
-    _, code, says = KINDS[story]
-    for sentence in says:
-        assert sentence in answer.said, answer.text
+    _, code, names = KINDS[story]
+    for named in names:
+        assert named in answer.said, answer.text
     assert f"pw-{site.handle(ACCOUNT)}" not in answer.text
     assert "wrong-wrong" not in answer.text
     assert answer.is_for_people(), answer.text

@@ -14,13 +14,13 @@ GOOD = 20
 
 KINDS: dict[str, tuple[int, str, str, dict[str, Any]]] = {
     "an image bomb": (21, "image_bomb", "too_many_pixels: ", {}),
-    "a truncated picture": (22, "image_truncated", "truncated: after ", {}),
-    "a web page": (23, "image_wrong_type", "not_an_image: it begins like HTML", {}),
+    "a truncated picture": (22, "image_truncated", "truncated: ", {}),
+    "a web page": (23, "image_wrong_type", "not_an_image: ", {}),
     "a picture that is not there": (25, "status", "not_found", {"status": 404}),
-    "a huge picture": (26, "huge", "too_large: the answer is larger than 1 MB", {"megabytes": 2}),
-    "nothing at all": (27, "empty_body", "network: the answer is cut short", {}),
+    "a huge picture": (26, "huge", "too_large: ", {"megabytes": 2}),
+    "nothing at all": (27, "empty_body", "network: ", {}),
 }
-"""Kind -> account, fault of its avatar, what is said, wishes of the fault."""
+"""Kind -> account, fault of its avatar, outcome, wishes of the fault."""
 
 Paths = dict[str, dict[str, str]]
 
@@ -69,18 +69,12 @@ def bucket(place: Place, site: Sandbox, **variables: str) -> Answer:
     return place.crawl(site, media="yes", seeds=site.did(GOOD), collect="profiles")
 
 
-STORES: dict[str, tuple[Callable[[Place, Sandbox], Answer], str]] = {
-    "a folder without permission": (
-        unwritable_folder,
-        f"Files cannot be written to {Path('data', 'images')}: Permission denied. Make room and let it be written",
-    ),
-    "a file instead of a folder": (
-        file_as_folder,
-        "Files cannot be written to pictures: File exists. Make room and let it be written, or set HARVESTER_IMAGES",
-    ),
+STORES: dict[str, tuple[Callable[[Place, Sandbox], Answer], tuple[str, ...]]] = {
+    "a folder without permission": (unwritable_folder, (f"{Path('data', 'images')}: Permission denied",)),
+    "a file instead of a folder": (file_as_folder, ("pictures: File exists", "HARVESTER_IMAGES_STORE")),
     "a bucket at a port where nobody listens": (
         partial(bucket, AWS_ENDPOINT_URL="http://127.0.0.1:1"),
-        "Files cannot be written to the bucket pictures: Could not connect to the endpoint URL",
+        ("bucket pictures: ", "http://127.0.0.1:1"),
     ),
 }
 STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {"pictures": bad_pictures}
@@ -93,10 +87,10 @@ def test_a_bad_picture_is_named_and_costs_no_record_and_the_next_crawl_has_it(
     kind: str, story: str, told: Callable[[str], Told], site: Sandbox
 ) -> None:
     first, stored, second, complete = told(story)
-    number, _, says, _ = KINDS[kind]
+    number, _, outcome, _ = KINDS[kind]
     did = site.did(number)
-    (line,) = [line for line in first.text.splitlines() if f"No picture from {site.url}/img/avatar/plain/{did}" in line]
-    assert says in line
+    (line,) = [line for line in first.text.splitlines() if f"{site.url}/img/avatar/plain/{did}" in line]
+    assert outcome in line
     assert f"images failed {len(KINDS)}: " in first.said
     assert "avatar" not in stored[did]
     assert "avatar" in stored[site.did(GOOD)]
@@ -108,6 +102,7 @@ def test_a_bad_picture_is_named_and_costs_no_record_and_the_next_crawl_has_it(
 @pytest.mark.parametrize("story", STORES)
 def test_a_place_that_cannot_hold_pictures_is_named(story: str, told: Callable[[str], Answer]) -> None:
     answer = told(story)
-    assert STORES[story][1] in answer.said
+    for named in STORES[story][1]:
+        assert named in answer.said
     assert answer.is_for_people(), answer.text
     assert answer.code == 4, answer.text

@@ -14,8 +14,8 @@ from tests.crash.harvest import fates, stored
 from tests.crash.nothing_lost import unstaged
 from tests.sandbox.process import Sandbox
 
-REMEDY = "Make room and let it be written, or set HARVESTER_DATA_DIR to another folder"
-GIVEN_UP = "given up, because records could not be kept"
+REMEDY = "HARVESTER_DATA_DIR"
+GIVEN_UP = "given up"
 SEEDS = range(40, 52)
 
 
@@ -58,14 +58,14 @@ def state_is_a_file(place: Place, site: Sandbox, **variables: str) -> Answer:
 
 
 FOLDERS: dict[str, tuple[Callable[[Place, Sandbox], Answer], str]] = {
-    "a file instead of the folder": (file_as_folder, "cannot be made: Not a directory"),
-    "a folder without permission": (unwritable_folder, "cannot be made: Permission denied"),
+    "a file instead of the folder": (file_as_folder, "Not a directory"),
+    "a folder without permission": (unwritable_folder, "Permission denied"),
 }
 STATES: dict[str, tuple[Callable[[Place, Sandbox], Answer], int, str]] = {
     "state for a private server": (
         partial(state_is_a_file, HARVESTER_MONGODB_URI=""),
         3,
-        "Make room and let it be written, or set HARVESTER_STATE_DIR to another folder",
+        "HARVESTER_STATE_DIR",
     ),
 }
 STORIES: dict[str, Callable[[Place, Sandbox], Any]] = {kind: run for kind, (run, *_) in STATES.items()}
@@ -77,8 +77,8 @@ def test_a_folder_that_cannot_be_made_is_named_before_anything_is_fetched(
     story: str, told: Callable[[str], Answer]
 ) -> None:
     answer = told(story)
-    for sentence in (f"{Path('data', 'staging', 'bluesky')} {FOLDERS[story][1]}", REMEDY, GIVEN_UP, "0 pages in"):
-        assert sentence in answer.said
+    for named in (str(Path("data", "staging", "bluesky")), FOLDERS[story][1], REMEDY, GIVEN_UP, "0 pages"):
+        assert named in answer.said
     assert answer.is_for_people(), answer.text
     assert answer.code == 4, answer.text
 
@@ -88,9 +88,9 @@ def test_without_room_the_run_ends_and_the_next_one_completes_it(
     story: str, told: Callable[[str], Told], site: Sandbox
 ) -> None:
     first, second, lost, posts = told(story)
-    assert re.search(r"\.jsonl\.zst\.open cannot be written: (No space left on device|File too large)", first.said)
-    for sentence in (REMEDY, GIVEN_UP, "To continue, run the same command again"):
-        assert sentence in first.said
+    assert re.search(r"\.jsonl\.zst\.open\b.*(No space left|File too large)", first.said)
+    for named in (REMEDY, GIVEN_UP, "scrapy crawl bluesky"):
+        assert named in first.said
     assert len(first.text.splitlines()) < 60, "one cause is said once"
     assert first.is_for_people(), first.text
     assert first.code == 4, first.text
@@ -103,8 +103,8 @@ def test_without_room_the_run_ends_and_the_next_one_completes_it(
 @pytest.mark.parametrize("story", STATES)
 def test_a_state_folder_that_is_a_file_is_named(story: str, told: Callable[[str], Answer]) -> None:
     answer = told(story)
-    _, code, says = STATES[story]
-    assert says in answer.said
+    _, code, named = STATES[story]
+    assert named in answer.said
     assert "state" in answer.said
     assert answer.is_for_people(), answer.text
     assert answer.code == code, answer.text

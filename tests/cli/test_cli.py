@@ -85,7 +85,7 @@ def test_a_spider_is_shown_with_all_its_arguments() -> None:
 def test_an_unknown_spider_is_refused_and_the_known_ones_are_named() -> None:
     answer = harvester("spiders", "show", "nope")
     assert answer.returncode == 2
-    assert "There is no spider 'nope'" in answer.stderr
+    assert "'nope'" in answer.stderr
     assert "bluesky" in answer.stderr
     assert "Traceback" not in answer.stderr
 
@@ -102,7 +102,9 @@ def test_an_unknown_spider_is_refused_and_the_known_ones_are_named() -> None:
 def test_a_word_that_is_no_text_is_refused_by_every_command(words: list[str], mongodb_uri: str, redis_url: str) -> None:
     answer = harvester(*words, HARVESTER_MONGODB_URI=mongodb_uri, REDIS_URL=redis_url)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr.strip() == "'a\\udcff' holds bytes that are no UTF-8."
+    assert answer.stderr.count("\n") == 1
+    assert "'a\\udcff'" in answer.stderr
+    assert "UTF-8" in answer.stderr
 
 
 def test_a_setting_that_cannot_be_used_is_named() -> None:
@@ -125,7 +127,7 @@ def test_a_number_that_cannot_be_used_is_refused_by_the_name_of_its_variable(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match=f"  {name}: Input should be "):
+    with pytest.raises(UsageError, match=f"  {name}: "):
         read_config()
 
 
@@ -143,7 +145,7 @@ def test_an_empty_path_is_as_none_given(monkeypatch: pytest.MonkeyPatch) -> None
 def test_messages_name_the_variable_that_was_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "htp://127.0.0.1")
     config = Config()
-    with pytest.raises(UsageError, match=f"^{name} cannot be used"):
+    with pytest.raises(UsageError, match=rf"^{name}\b"):
         check_address(config)
     assert variable_of("mongodb_uri") == variable_of("HARVESTER_MONGODB_URI") == "HARVESTER_MONGODB_URI"
 
@@ -193,11 +195,12 @@ def test_a_setting_that_there_is_not_is_named_once_with_the_one_that_may_be_mean
     }
     answer = harvester("spiders", "list", **given)
     assert answer.returncode == 0
-    assert answer.stderr.splitlines() == [
-        "HARVESTER_MIN_RECORD is no setting; did you mean HARVESTER_MIN_RECORDS?",
-        "HARVESTER_REQUEST_PER_SECOND is no setting; did you mean HARVESTER_REQUESTS_PER_SECOND?",
-        "HARVESTER_WEATHER is no setting, and no site's entry names it",
+    assert [re.findall(r"HARVESTER_\w+", line) for line in answer.stderr.splitlines()] == [
+        ["HARVESTER_MIN_RECORD", "HARVESTER_MIN_RECORDS"],
+        ["HARVESTER_REQUEST_PER_SECOND", "HARVESTER_REQUESTS_PER_SECOND"],
+        ["HARVESTER_WEATHER"],
     ]
+    assert "secret" not in answer.stderr
 
 
 def test_what_kubernetes_tells_of_services_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +208,7 @@ def test_what_kubernetes_tells_of_services_is_passed_over(monkeypatch: pytest.Mo
     for name in named:
         monkeypatch.setenv(f"HARVESTER_REDIS_{name}", "tcp://10.0.0.1:80")
     [said] = misspelt(Config())
-    assert said.startswith("HARVESTER_REDIS_PORTS is no setting")
+    assert re.findall(r"HARVESTER_REDIS_\w+", said)[0] == "HARVESTER_REDIS_PORTS"
 
 
 def test_a_line_of_the_settings_that_is_none_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +224,7 @@ def test_a_setting_of_harvester_that_is_given_to_scrapy_is_named() -> None:
     answer = run(scrapy, *words, cwd=Path.cwd(), env=environment)
     assert answer.returncode == 0
     (said,) = answer.stderr.splitlines()
-    assert said.startswith("HARVESTER_REQUESTS_PER_SECOND is no setting of Scrapy and is not read from there")
+    assert "HARVESTER_REQUESTS_PER_SECOND" in said
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -25,7 +25,8 @@ def test_the_address_is_printed_and_works_until_the_command_is_ended(number: sig
         process.send_signal(number)
         out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (0, b"")
-    assert b"The records are in the database harvester. It is kept up until Ctrl-C." in err
+    assert b"database harvester" in err
+    assert b"Ctrl-C" in err
 
 
 def test_a_configured_server_is_named_and_not_waited_for(tmp_path: Path, mongodb_uri: str) -> None:
@@ -49,4 +50,5 @@ def test_mongosh_is_told_where_and_which_database_and_nothing_on_its_command_lin
     assert mongodb_uri not in arguments
     missing = run(HARVESTER, "db", "shell", cwd=tmp_path, env=environment | {"PATH": str(tmp_path / "nowhere")})
     assert missing.returncode == UsageError.exit_code
-    assert "mongosh is not installed" in missing.stderr
+    assert "mongosh" in missing.stderr
+    assert "Traceback" not in missing.stderr

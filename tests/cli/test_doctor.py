@@ -1,6 +1,7 @@
 """`harvester doctor` finds what is missing and says how to mend it; it exits with 0 when nothing fails."""
 
 import asyncio
+import errno
 import importlib.metadata
 import os
 import re
@@ -80,6 +81,13 @@ def run(site: Site) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def finding_of(output: str, level: str, subject: str) -> str:
+    """The first line of the first such finding, without its level and subject. Fails when there is none."""
+    found = re.search(rf"^{level} +{subject} +(.+)$", output, re.MULTILINE)
+    assert found, output
+    return found[1]
+
+
 @pytest.fixture
 def no_headless(monkeypatch: pytest.MonkeyPatch) -> None:
     """No Chromium without windows is looked for: that of Debian is not found by PATH."""
@@ -102,7 +110,7 @@ def test_a_healthy_machine_passes(site: Site, monkeypatch: pytest.MonkeyPatch, t
 def test_the_bluesky_of_the_settings_is_asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARVESTER_BLUESKY_SERVICE", site.url)
     output = CliRunner().invoke(app, ["doctor"]).output
-    assert f"{site.url}xrpc/_health answers" in output
+    assert f"{site.url}xrpc/_health" in output
 
 
 @pytest.mark.usefixtures("healthy")
@@ -114,13 +122,13 @@ def test_misspelt_settings_are_named_once(
     monkeypatch.setenv("HARVESTER_LEASE_SECOND", "1")
     finding = doctor.settings(config)
     assert finding.level is Level.WARN
-    assert finding.text.splitlines() == [
-        "HARVESTER_LEASE_SECOND is no setting; did you mean HARVESTER_LEASE_SECONDS?",
-        "HARVESTER_REQUEST_PER_SECOND is no setting; did you mean HARVESTER_REQUESTS_PER_SECOND?",
+    assert [re.findall(r"HARVESTER_\w+", line) for line in finding.text.splitlines()] == [
+        ["HARVESTER_LEASE_SECOND", "HARVESTER_LEASE_SECONDS"],
+        ["HARVESTER_REQUEST_PER_SECOND", "HARVESTER_REQUESTS_PER_SECOND"],
     ]
     load_config.cache_clear()
-    assert run(site)[1].count("HARVESTER_LEASE_SECOND is no setting") == 1
-    assert "is no setting" not in caplog.text
+    assert len(re.findall(r"HARVESTER_LEASE_SECOND\b", run(site)[1])) == 1
+    assert "HARVESTER_LEASE_SECOND" not in caplog.text
 
 
 @pytest.mark.usefixtures("healthy")
@@ -148,7 +156,8 @@ def test_without_a_contact_it_says_what_to_set(site: Site, monkeypatch: pytest.M
     monkeypatch.delenv("HARVESTER_CONTACT")
     code, output = run(site)
     assert code == 0
-    assert re.search(r"warn  Contact +none: .*cannot reach you\n +to mend it: set HARVESTER_CONTACT", output)
+    assert finding_of(output, "warn", "Contact")
+    assert "HARVESTER_CONTACT" in output
 
 
 @pytest.mark.usefixtures("healthy")
@@ -169,28 +178,29 @@ def test_what_would_end_a_run_at_its_beginning_is_found(
     monkeypatch.setenv("HARVESTER_BLUESKY_IDENTIFIER", "ann.example")
     code, output = run(site)
     assert code == 1
-    assert "ok    Proxies           1 in " in output
-    assert "fail  Sites             [county] " in output
-    assert "has no proxy of the tier residential" in output
-    assert "[county] The credentials COUNTY are missing. Set HARVESTER_SESSION_COUNTY_USER" in output
-    assert "warn  Alerts            No alerts by e-mail" in output
-    assert "fail  Folder for images Files cannot be kept at 'gopher://pictures'" in output
-    assert "fail  Logins            A login needs an identifier and a password" in output
+    assert finding_of(output, "ok", "Proxies").startswith("1 ")
+    assert "[county]" in finding_of(output, "fail", "Sites")
+    assert "residential" in output
+    assert "HARVESTER_SESSION_COUNTY_USER" in output
+    assert finding_of(output, "warn", "Alerts")
+    assert "'gopher://pictures'" in finding_of(output, "fail", "Folder for images")
+    assert "password" in finding_of(output, "fail", "Logins")
     (tmp_path / "proxies.txt").write_text("127.0.0.1:1\nsocks5://127.0.0.1:2\n")
     (tmp_path / "sites.toml").write_text('[county]\nhosts = ["https://county.example/"]\n')
     code, output = run(site)
-    assert "fail  Proxies " in output
-    assert "line 2: proxies are spoken to by http or https" in output
-    assert "fail  Sites             Sites in " in output
-    assert "'https://county.example/' is an address; name its host alone: 'county.example'" in output
+    assert finding_of(output, "fail", "Proxies")
+    assert "line 2: " in output
+    assert finding_of(output, "fail", "Sites")
+    assert "'https://county.example/'" in output
+    assert "'county.example'" in output
 
 
 def test_settings_that_cannot_be_read_are_a_finding(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARVESTER_ALERT_WEBHOOK_URL", "hooks.example/sesame")
     code, output = run(site)
     assert code == 1
-    assert "fail  Settings          Settings cannot be used" in output
-    assert "HARVESTER_ALERT_WEBHOOK_URL: is no web address" in output
+    assert finding_of(output, "fail", "Settings")
+    assert "HARVESTER_ALERT_WEBHOOK_URL" in output
     assert "sesame" not in output
 
 
@@ -216,7 +226,7 @@ def test_a_setting_that_is_refused_says_what_to_give_and_shows_no_regular_expres
 def test_bounds_of_old_files_that_no_worker_can_read_are_a_finding() -> None:
     finding = doctor.settings(Config(retention="logs=soon"))
     assert finding.level is Level.WARN
-    assert finding.text.startswith("HARVESTER_RETENTION: logs: 'soon' is no duration")
+    assert finding.text.startswith("HARVESTER_RETENTION: logs: 'soon'")
     assert doctor.settings(Config()).level is Level.OK
 
 
@@ -233,7 +243,8 @@ def test_a_postgresql_is_looked_at_where_one_is_set(postgres_address: str) -> No
     assert (found.level, found.text) == (Level.OK, "127.0.0.1/postgres, schema harvester")
     found = doctor.postgres(config, "mysql://ann:secret@db.example/x")
     assert found.level is Level.FAIL
-    assert found.text.startswith("HARVESTER_POSTGRES_URI: this is no address of a PostgreSQL.")
+    assert found.text.startswith("HARVESTER_POSTGRES_URI")
+    assert "secret" not in found.text
 
 
 def test_sinks_are_looked_at_where_there_is_a_file_of_them(tmp_path: Path) -> None:
@@ -244,7 +255,8 @@ def test_sinks_are_looked_at_where_there_is_a_file_of_them(tmp_path: Path) -> No
     file.write_text('[posts]\nkind = "redis"\nrecords = ["toast"]\n')
     found = doctor.publishing(Config(publish_file=file))
     assert found.level is Level.FAIL
-    assert "posts.records: there is no 'toast'" in found.text
+    assert "posts.records" in found.text
+    assert "'toast'" in found.text
 
 
 def test_private_servers_that_cannot_start_are_explained(tmp_path: Path) -> None:
@@ -264,7 +276,7 @@ def test_missing_and_wrong_packages_fail(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     finding = doctor.packages()
     assert finding.level is Level.FAIL
-    assert finding.text.startswith("no-such-thing is missing; scrapy is ")
+    assert [complaint.split()[0] for complaint in finding.text.split("; ")] == ["no-such-thing", "scrapy"]
     assert finding.remedy == "make setup"
 
 
@@ -276,9 +288,9 @@ def test_no_browser_is_only_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
     finding = doctor.browser(Config())
     assert finding.level is Level.WARN
-    assert "apt-get install chromium-headless-shell" in finding.remedy
+    assert "chromium-headless-shell" in finding.remedy
     finding = doctor.browser(Config(chromium="chromum"))
-    assert (finding.level, finding.text) == (Level.WARN, "chromum is no Chromium that runs")
+    assert (finding.level, finding.text.split()[0]) == (Level.WARN, "chromum")
     assert "HARVESTER_CHROMIUM" in finding.remedy
 
 
@@ -319,7 +331,7 @@ def test_a_folder_that_cannot_be_written_fails(tmp_path: Path) -> None:
     assert finding.level is Level.FAIL
     assert "HARVESTER_DATA_DIR" in finding.remedy
     finding = doctor.folder("data", tmp_path / ("x" * 300))
-    assert (finding.level, finding.text[-18:]) == (Level.FAIL, "File name too long")
+    assert (finding.level, os.strerror(errno.ENAMETOOLONG) in finding.text) == (Level.FAIL, True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are kept otherwise here")
@@ -352,14 +364,15 @@ async def test_a_site_that_speaks_no_http_is_a_warning() -> None:
         port = server.sockets[0].getsockname()[1]
         finding, date = await asyncio.to_thread(doctor.reach, f"http://127.0.0.1:{port}/", "harvester")
     assert (finding.level, date) == (Level.WARN, None)
-    assert "cannot be reached" in finding.text
+    assert str(port) in finding.text
 
 
 @pytest.mark.parametrize("address", ["http://[x", "http://a b/", "ftp://a.example/", "a.example"])
 def test_an_address_that_cannot_be_asked_is_refused(address: str) -> None:
     answer = CliRunner().invoke(app, ["doctor", "--site", address])
     assert isinstance(answer.exception, UsageError)
-    assert f"--site: {address!r} cannot be asked: " in str(answer.exception)
+    assert "--site" in str(answer.exception)
+    assert repr(address) in str(answer.exception)
 
 
 def test_a_site_that_answers_with_an_error_is_a_warning(site: Site) -> None:
@@ -375,7 +388,7 @@ def test_a_clock_that_is_wrong_is_a_warning(site: Site) -> None:
     _, date = doctor.reach(site.url, "harvester")
     finding = doctor.clock(date, "the site")
     assert finding.level is Level.WARN
-    assert "behind the site" in finding.text
+    assert "behind" in finding.text
 
 
 def test_a_date_that_is_none_is_no_date(site: Site) -> None:
@@ -388,9 +401,5 @@ def test_the_clock_is_compared_with_a_configured_mongodb_when_the_site_is_silent
     config: Config, redis_url: str, free_port: int
 ) -> None:
     config = config.model_copy(update={"redis_url": SecretStr(redis_url)})
-    assert list(doctor.examine(config, f"http://127.0.0.1:{free_port}/"))[-1] == (
-        Level.OK,
-        "Clock",
-        "agrees with MongoDB",
-        "",
-    )
+    clock = list(doctor.examine(config, f"http://127.0.0.1:{free_port}/"))[-1]
+    assert (clock.level, clock.subject, "MongoDB" in clock.text) == (Level.OK, "Clock", True)

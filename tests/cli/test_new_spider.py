@@ -19,7 +19,7 @@ def test_an_address_with_a_character_that_cannot_be_seen_is_refused(control: str
         f"http://site.{control}example/",
         f"{control}http://site.example/",
     ):
-        with pytest.raises(UsageError, match="holds a character that cannot be seen") as raised:
+        with pytest.raises(UsageError, match="character") as raised:
             check_address(url)
         assert control not in str(raised.value)
 
@@ -36,18 +36,18 @@ def test_what_is_written_compiles_and_holds_the_address(end: str) -> None:
 
 def test_an_empty_page_has_no_title_for_the_command_and_for_the_parser_it_writes() -> None:
     page = StartPage("http://site.example/", b"", is_json=False, encoding="utf-8")
-    with pytest.raises(UsageError, match="has no title"):
+    with pytest.raises(UsageError, match="title"):
         spider("county", page, "sites", date(2026, 1, 31))
     written = spider("county", page._replace(body=b"<title>A</title>"), "sites", date(2026, 1, 31))
     parser: dict[str, Any] = {"__name__": "county"}
     exec(written["sites/parsers/county.py"], parser)
-    with pytest.raises(ParseError, match="it has no title"):
+    with pytest.raises(ParseError, match="title"):
         parser["parse_page"](b"", Provenance(page.url, datetime.now(UTC), "county"))
 
 
 def test_json_of_too_many_levels_is_refused_by_the_command_and_by_the_parser_it_writes() -> None:
     deep = b"[" * 200_000
-    with pytest.raises(UsageError, match="says that it is JSON, and is not"):
+    with pytest.raises(UsageError, match="JSON"):
         spider(
             "county",
             StartPage("http://site.example/", deep, is_json=True, encoding="utf-8"),
@@ -57,5 +57,5 @@ def test_json_of_too_many_levels_is_refused_by_the_command_and_by_the_parser_it_
     written: dict[str, Any] = {"__name__": "county_json"}
     page = StartPage("http://site.example/", b"[1]", is_json=True, encoding="utf-8")
     exec(spider("county_json", page, "sites", date(2026, 1, 31))["sites/parsers/county_json.py"], written)
-    with pytest.raises(ParseError, match="it is no JSON"):
+    with pytest.raises(ParseError, match="JSON"):
         written["parse_page"](deep, Provenance("http://site.example/", datetime.now(UTC), "county_json"))

@@ -95,15 +95,19 @@ def test_runs_are_listed_the_last_first_and_a_killed_one_is_lost(runs: Runs) -> 
 def test_a_run_says_what_it_was_asked_for_and_why_it_failed(runs: Runs) -> None:
     ran = runs("show", FAILED)
     assert ran.returncode == 0, ran.stderr
+    first = ran.stdout.splitlines()[0]
+    for said in (FAILED, "bluesky", "failed", "finished", "exit code 6"):
+        assert said in first
     for said in (
-        "20260131-130000-aaaaa2 of bluesky: failed (finished), exit code 6",
         "seeds=alice.test",
         "job bluesky-1",
-        "records: 1,200 post, 3 profile",
-        "rejected: 2 post",
-        "7 x blocked at x.test: no \\x1b[2Jthanks",
-        "Refusals: 7 of 9 answers were a refusal.",
-        "report: /data/reports/1.html",
+        "1,200 post",
+        "3 profile",
+        "2 post",
+        "7 x blocked",
+        "x.test: no \\x1b[2Jthanks",
+        "Refusals: 7 of 9",
+        "/data/reports/1.html",
     ):
         assert said in ran.stdout
     assert json.loads(runs("show", "--json").stdout)["_id"] == KILLED, "the last"
@@ -115,20 +119,20 @@ def test_its_log_is_printed_whatever_bytes_are_in_it(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["list", "--state", "done"], "--state: 'done' is none of running, finished, failed, interrupted, lost."),
-        (["show", "20\udcff"], "There is no run '20\\udcff'"),
-        (["list", "--spider", "\udcff"], "--spider: there is no spider '\\udcff'."),
-        (["show", "2027"], "There is no run '2027'; `harvester runs list` shows them."),
-        (["show", "20260131"], "Several runs begin with '20260131'; `harvester runs list` shows them."),
-        (["log", PASSED], "20260131-120000-aaaaa1 wrote its log to the terminal."),
+        (["list", "--state", "done"], ["--state", "'done'", "running, finished, failed, interrupted, lost"]),
+        (["show", "20\udcff"], ["'20\\udcff'"]),
+        (["list", "--spider", "\udcff"], ["--spider", "'\\udcff'"]),
+        (["show", "2027"], ["'2027'", "harvester runs list"]),
+        (["show", "20260131"], ["Several", "'20260131'", "harvester runs list"]),
+        (["log", PASSED], [PASSED, "terminal"]),
     ],
 )
-def test_what_cannot_be_shown_is_said(words: list[str], said: str, runs: Runs) -> None:
+def test_what_cannot_be_shown_is_said(words: list[str], named: list[str], runs: Runs) -> None:
     ran = runs(*words)
     assert ran.returncode == UsageError.exit_code
-    assert said in ran.stderr
+    assert [name for name in named if name not in ran.stderr] == [], ran.stderr
 
 
 def test_a_log_that_is_gone_is_said(runs: Runs, tmp_path: Path) -> None:
@@ -136,4 +140,4 @@ def test_a_log_that_is_gone_is_said(runs: Runs, tmp_path: Path) -> None:
     ran = runs("log", FAILED)
     assert ran.returncode == UsageError.exit_code
     assert "crawl.log" in ran.stderr
-    assert "cannot be read: No such file or directory" in ran.stderr
+    assert "No such file" in ran.stderr

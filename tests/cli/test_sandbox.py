@@ -1,5 +1,6 @@
 """`harvester sandbox` serves a made-up Bluesky, with all settings, for as long as it runs."""
 
+import ast
 import os
 import signal
 import socket
@@ -51,7 +52,7 @@ def test_what_it_prints_is_typed_in_another_terminal_and_harvests_it(tmp_path: P
     with started(here, *SMALL) as network:
         assert network.stderr
         told = iter(network.stderr.readline, "")
-        assert "A made-up Bluesky answers at http://127.0.0.1:" in next(told)
+        assert "http://127.0.0.1:" in next(told)
         crawl = next(line for line in told if line.startswith("harvester "))
         settings = (here / "settings.sh").read_text()
         typed = subprocess.run(
@@ -66,13 +67,13 @@ def test_what_it_prints_is_typed_in_another_terminal_and_harvests_it(tmp_path: P
         _, rest = network.communicate(timeout=SECONDS)
     assert typed.returncode == 0, typed.stderr
     said = " ".join(typed.stderr.split())
-    assert "is complete; all monitors passed" in said
     assert "HARVESTER_" not in said, "no setting is missing, or unknown"
-    assert f"database harvester_sandbox, a private server in {here}/sandbox/.harvester:" in said
+    assert "database harvester_sandbox" in said
+    assert f"{here}/sandbox/.harvester" in said
     assert {path.name for path in (here / "sandbox" / "data").iterdir()} >= {"images", "reports", "staging"}
     assert os.listdir(elsewhere) == []
     assert network.returncode == 0
-    assert rest.endswith(f"What came of it lies in {here}/sandbox: remove that to begin anew.\n")
+    assert f"{here}/sandbox" in rest.splitlines()[-1]
 
 
 def test_a_command_is_run_with_all_settings_and_its_exit_code_is_passed_on(tmp_path: Path) -> None:
@@ -80,8 +81,9 @@ def test_a_command_is_run_with_all_settings_and_its_exit_code_is_passed_on(tmp_p
     ran = sandbox(tmp_path, *SMALL, "python", "asks.py", "--port", "-h")
     assert ran.returncode == 7, ran.stderr
     url, told, arguments = ran.stdout.split(maxsplit=2)
-    assert (told[:1], arguments.strip()) == ("{", "['--port', '-h']"), "its options are its own"
-    assert f"A made-up Bluesky answers at {url}: 12 accounts. Begin with alice-0.sandbox.test." in ran.stderr
+    assert (told[:1], ast.literal_eval(arguments.strip())) == ("{", ["--port", "-h"]), "its options are its own"
+    for named in (url, "12 accounts", "alice-0.sandbox.test"):
+        assert named in ran.stderr
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))):
         """The sandbox has ended with the command."""
 
@@ -105,17 +107,17 @@ def test_what_ends_the_sandbox_ends_its_command_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["--accounts", "1"], "Invalid value for '--accounts': Input should be greater than or equal to 2"),
-        (["--port", "TAKEN"], "--port: TAKEN of this machine cannot be used: Address already in use. Give another one"),
-        (["--port", "0", "havester", "crawl"], "sandbox: 'havester' cannot be run: No such file or directory."),
+        (["--accounts", "1"], ["--accounts", "2"]),
+        (["--port", "TAKEN"], ["--port", "TAKEN", "Address already in use"]),
+        (["--port", "0", "havester", "crawl"], ["'havester'", "No such file"]),
     ],
 )
-def test_what_cannot_be_served_or_run_is_said(words: list[str], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_served_or_run_is_said(words: list[str], named: list[str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         ran = sandbox(tmp_path, *(word.replace("TAKEN", port) for word in words), COLUMNS="120")
     assert ran.returncode == UsageError.exit_code
-    assert said.replace("TAKEN", port) in ran.stderr
+    assert [name for name in named if name.replace("TAKEN", port) not in ran.stderr] == [], ran.stderr
     assert "Traceback" not in ran.stderr

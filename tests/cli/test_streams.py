@@ -37,12 +37,11 @@ def test_a_stream_that_is_closed_changes_neither_the_exit_code_nor_the_other_str
 
 
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
-def test_a_standard_output_that_is_full_is_told_in_one_sentence(
-    unbuffered: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_standard_output_that_is_full_is_told_in_one_line(unbuffered: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    said = "The output cannot be written: No space left on device. Make room; what was done stays.\n"
-    assert shell("version >/dev/full") == (4, "", said)
+    ran = shell("version >/dev/full")
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (4, "", 1)
+    assert "No space left" in ran.stderr
     assert shell("sites show none 2>/dev/full") == (2, "", "")
 
 
@@ -68,7 +67,7 @@ def test_a_width_that_no_terminal_has_changes_nothing_that_is_printed(columns: s
     assert in_folder(bytes(tmp_path), "jobs --help", COLUMNS=columns).stdout.split() == plain.stdout.split()
 
 
-def test_a_working_folder_that_was_removed_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_working_folder_that_was_removed_is_told_in_one_line(tmp_path: Path) -> None:
     gone = f"cd {tmp_path} && mkdir gone && cd gone && rmdir ../gone && {HARVESTER}"
     ran = subprocess.run(["/bin/sh", "-c", f"{gone} runs list"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (UsageError.exit_code, "", 1)

@@ -119,7 +119,8 @@ async def test_a_page_is_fetched_as_the_project_would(scrapy: Scrapy, site: Site
 async def test_what_robots_txt_closes_is_not_fetched(scrapy: Scrapy, site: Site) -> None:
     ran = await scrapy("fetch", f"{site.url}/closed/1")
     assert not ran.stdout.strip()
-    assert f"{site.url}/closed/1 is not asked for: Forbidden by robots.txt" in ran.stderr
+    assert f"{site.url}/closed/1" in ran.stderr
+    assert "robots.txt" in ran.stderr
     assert not site.arrivals
 
 
@@ -223,9 +224,8 @@ async def test_a_spider_in_a_file_that_works_at_jobs_is_told_how_to_run(scrapy: 
     )
     ran = await scrapy("runspider", "jobs.py")
     assert ran.returncode == 2
-    assert "Mine takes items of jobs, which are kept in MongoDB: put its module into SPIDER_MODULES" in (
-        ran.stdout + ran.stderr
-    )
+    for named in ("Mine", "MongoDB", "SPIDER_MODULES"):
+        assert named in ran.stdout + ran.stderr
 
 
 async def test_a_new_spider_is_written_into_the_project_that_asks_for_it(scrapy: Scrapy, project: Path) -> None:

@@ -18,6 +18,7 @@ from harvester.items import Provenance
 from harvester.items.property import CountyRecord
 from harvester.outcomes.classifier import classify, classify_page
 from harvester.outcomes.outcome import OK
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, records_of
 from harvester.parsers.counties.table import PageRows
@@ -26,6 +27,7 @@ from harvester.spiders.counties.esearch import parser as esearch
 from harvester.spiders.counties.iasworld import parser as iasworld
 from harvester.spiders.counties.pacs import parser as pacs
 from harvester.spiders.counties.saved import read_page, read_unchecked
+from tests.counties.unread import shown_of
 
 PAGES = Path(__file__).parent / "pages"
 RECORDS = PAGES / "records.json"
@@ -76,8 +78,10 @@ def made_of(page: Saved) -> tuple[str, str, list[CountyRecord]]:
 
 
 def shown(records: list[CountyRecord]) -> list[dict[str, Any]]:
-    """Records as they are compared: without what is not of their page."""
+    """Records as they are compared: without what is not of their page, and without the reasons of what is unread."""
     rows: list[dict[str, Any]] = json.loads(msgspec.json.encode(records))
+    for row in rows:
+        row["unread"] = shown_of(row.get("unread", {}))
     unsaid = ("provenance", "raw", "situs_parts", "fips", "jurisdiction")
     return [
         {name: value for name, value in row.items() if name not in unsaid and value not in (None, [], {}, ())}
@@ -162,22 +166,18 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "maintenance": Saved("arcgis_maintenance.html", _LAYER, _arcgis, "maintenance"),
         "session_expired": Saved("arcgis_session_expired.json", _LAYER, _arcgis, "session_expired"),
         "blocked": Saved("arcgis_blocked.html", _LAYER, _arcgis, "blocked", status=403),
-        "layout_changed": Saved(
-            "arcgis_layout_changed.json", _LAYER, _arcgis, "layout_changed", "there is no column 'PNUM'"
-        ),
+        "layout_changed": Saved("arcgis_layout_changed.json", _LAYER, _arcgis, "layout_changed", "'PNUM'"),
     },
     "socrata": {
         "valid": Saved("socrata_cook_values.json", _DATASET, _socrata, "ok"),
         "no_results": Saved("socrata_no_results.json", _DATASET, _socrata, NO_RESULTS),
         "maintenance": Saved("socrata_maintenance.html", _DATASET, _socrata, "maintenance"),
         "blocked": Saved("socrata_blocked.json", _DATASET, _socrata, "auth_required", status=403),
-        "layout_changed": Saved(
-            "socrata_layout_changed.json", _DATASET, _socrata, "layout_changed", "there is no column 'pin'"
-        ),
+        "layout_changed": Saved("socrata_layout_changed.json", _DATASET, _socrata, "layout_changed", "'pin'"),
     },
     "vgsi": {
         "valid": Saved("vgsi_card.html", _CARD, _vgsi, "ok"),
-        "no_results": Saved("vgsi_no_results.html", _CARD, _vgsi, "not_found", "no such parcel"),
+        "no_results": Saved("vgsi_no_results.html", _CARD, _vgsi, "not_found"),
         "maintenance": Saved("vgsi_maintenance.html", _CARD, _vgsi, "maintenance"),
         "blocked": Saved("vgsi_blocked.html", _CARD, _vgsi, "challenge", status=403),
         "layout_changed": Saved("vgsi_layout_changed.html", _CARD, _vgsi, "layout_changed", "lacks: Location"),
@@ -187,11 +187,13 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "no_results": Saved("devnet_no_results.html", _VIEW, _devnet, NO_RESULTS),
         "maintenance": Saved("devnet_maintenance.html", _VIEW, _devnet, "maintenance"),
         "blocked": Saved("devnet_blocked.html", _VIEW, _devnet, "blocked", status=403),
-        "layout_changed": Saved("devnet_layout_changed.html", _VIEW, _devnet, "layout_changed", "where it is"),
+        "layout_changed": Saved(
+            "devnet_layout_changed.html", _VIEW, _devnet, "layout_changed", contract.CALLED[contract.SITUS]
+        ),
     },
     "beacon": {
         "valid": Saved("beacon_bay.html", _REPORT, _beacon, "ok"),
-        "no_results": Saved("beacon_no_results.html", _REPORT, _beacon, "empty", "the search found nothing"),
+        "no_results": Saved("beacon_no_results.html", _REPORT, _beacon, "empty"),
         "maintenance": Saved("beacon_maintenance.html", _REPORT, _beacon, "maintenance"),
         "session_expired": Saved("beacon_session_expired.html", _GUARD, _beacon, "session_expired", asked=_REPORT),
         "blocked": Saved("beacon_blocked.html", _REPORT, _beacon, "challenge", status=403),
@@ -204,7 +206,7 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "session_expired": Saved("patriot_session_expired.html", _SUMMARY, _card, "session_expired"),
         "blocked": Saved("patriot_blocked.html", _SUMMARY, _card, "blocked", status=403),
         "layout_changed": Saved(
-            "patriot_layout_changed.html", _SUMMARY, _card, "layout_changed", "who owns the parcel"
+            "patriot_layout_changed.html", _SUMMARY, _card, "layout_changed", contract.CALLED[contract.OWNER]
         ),
     },
     "eagleweb": {
@@ -215,7 +217,7 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "session_expired": Saved("eagleweb_session_expired.html", _ACCOUNT, _account, "session_expired"),
         "blocked": Saved("eagleweb_blocked.html", _ACCOUNT, _account, "blocked", status=403),
         "layout_changed": Saved(
-            "eagleweb_layout_changed.html", _ACCOUNT, _account, "layout_changed", "who owns the parcel"
+            "eagleweb_layout_changed.html", _ACCOUNT, _account, "layout_changed", contract.CALLED[contract.OWNER]
         ),
     },
     "esearch": {
@@ -225,27 +227,29 @@ SAVED: Mapping[str, Mapping[str, Saved]] = {
         "maintenance": Saved("esearch_maintenance.html", _PROPERTY, _property, "maintenance"),
         "session_expired": Saved("esearch_session_expired.html", _FOUND, _esearch, "not_found", status=404),
         "blocked": Saved("esearch_blocked.html", _PROPERTY, _property, "blocked", status=403),
-        "layout_changed": Saved("esearch_layout_changed.html", _PROPERTY, _property, "layout_changed", "where it is"),
+        "layout_changed": Saved(
+            "esearch_layout_changed.html", _PROPERTY, _property, "layout_changed", contract.CALLED[contract.SITUS]
+        ),
     },
     "iasworld": {
         "valid": Saved("iasworld_franklin.html", _DATALET, _iasworld, "ok"),
-        "no_results": Saved("iasworld_no_results.html", _SEARCH, _iasworld, "empty", "the search found nothing"),
+        "no_results": Saved("iasworld_no_results.html", _SEARCH, _iasworld, "empty"),
         "too_many": Saved("iasworld_too_many.html", _SEARCH, _iasworld, TOO_MANY),
         "maintenance": Saved("iasworld_maintenance.html", _SEARCH, _iasworld, "maintenance"),
         "session_expired": Saved("iasworld_session_expired.html", _SEARCH, _iasworld, "session_expired"),
         "blocked": Saved("iasworld_blocked.html", _SEARCH, _iasworld, "challenge", status=403),
-        "layout_changed": Saved(
-            "iasworld_layout_changed.html", _DATALET, _iasworld, "layout_changed", "no table searchResults"
-        ),
+        "layout_changed": Saved("iasworld_layout_changed.html", _DATALET, _iasworld, "layout_changed", "searchResults"),
     },
     "pacs": {
         "valid": Saved("pacs_property.html", _CLIENT, _of_pacs, "ok"),
-        "no_results": Saved("pacs_no_results.html", _HITS, _pacs, "empty", "the search found nothing"),
+        "no_results": Saved("pacs_no_results.html", _HITS, _pacs, "empty"),
         "too_many": Saved("pacs_too_many.html", _HITS, _pacs, TOO_MANY),
         "maintenance": Saved("pacs_maintenance.html", _AWAY, _of_pacs, "maintenance", asked=_CLIENT),
         "session_expired": Saved("pacs_session_expired.html", _HITS, _pacs, "session_expired"),
         "blocked": Saved("pacs_blocked.html", _CLIENT, _of_pacs, "blocked", status=403),
-        "layout_changed": Saved("pacs_layout_changed.html", _CLIENT, _of_pacs, "layout_changed", "who owns the parcel"),
+        "layout_changed": Saved(
+            "pacs_layout_changed.html", _CLIENT, _of_pacs, "layout_changed", contract.CALLED[contract.OWNER]
+        ),
     },
 }
 """Platform -> kind -> its page."""

@@ -74,11 +74,11 @@ def test_what_is_no_layer_or_cannot_be_asked_is_a_changed_layout(body: bytes) ->
 
 def test_a_page_without_the_parcels_number_is_a_changed_layout_and_no_page_of_empty_fields() -> None:
     row = {"OWNER": "SMITH", "APN": "1"}
-    with pytest.raises(ParseError, match="there is no column 'PIN', which holds the parcel's number, but OWNER, APN"):
+    with pytest.raises(ParseError, match=r"'PIN'.*OWNER, APN"):
         read(row, column="PIN")
-    with pytest.raises(ParseError, match="name it in the site's entry"):
+    with pytest.raises(ParseError, match="entry"):
         read({"OWNER": "SMITH"})
-    with pytest.raises(ParseError, match="no column 'PIN'"):
+    with pytest.raises(ParseError, match="'PIN'"):
         arcgis.parse_page(
             json.dumps({"fields": [{"name": "X"}], "features": []}).encode(), KENT._replace(parcel_id_field="PIN"), SEEN
         )
@@ -186,7 +186,7 @@ def test_counts_and_ids_are_read_also_of_servers_that_know_no_counts() -> None:
 def test_a_number_of_rows_that_no_table_has_is_refused_before_each_page_becomes_an_item() -> None:
     assert arcgis.parse_count(b'{"count":%d}' % MOST_ROWS) == MOST_ROWS
     for body in (b'{"count":%d}' % (MOST_ROWS + 1), b'{"count":-1}', b'{"count":1%b}' % (b"0" * 30)):
-        with pytest.raises(ParseError, match="which is no number of parcels"):
+        with pytest.raises(ParseError, match="number of parcels"):
             arcgis.parse_count(body)
 
 

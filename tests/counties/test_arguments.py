@@ -62,48 +62,39 @@ def parsed(spider: type[PlatformSpider] = ArcgisSpider, **given: str) -> Propert
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "named"),
     [
-        ({"parcels": "1"}, "site: Field required"),
-        ({"site": "us-mi-made-upp", "all": "yes"}, "no property records of that name; did you mean us-mi-made-up?"),
-        ({"site": "nowhere", "all": "yes"}, "no property records of that name; on arcgis there are"),
-        ({"site": "bluesky", "all": "yes"}, "no property records of that name"),
-        (
-            {"site": "us-mi-deeds", "all": "yes"},
-            "Deeds County is on vgsi, not on arcgis: harvester crawl vgsi -a site=",
-        ),
-        (
-            {"site": "us-mi-eagle", "all": "yes"},
-            "Eagle County is on eagleweb, not on arcgis: no spider of this project reads that",
-        ),
-        ({"site": SITE, "parcels": "1", "all": "yes"}, "give parcels, or all=yes, and not both"),
-        ({"site": SITE, "all": "perhaps"}, "say yes or no"),
-        ({"site": SITE, "parcels": "1", "column": "pin"}, "column: it is of a file"),
-        (
-            {"site": SITE, "parcels": "12,1.23E+10"},
-            "'1.23E+10' is a number that a spreadsheet has shortened: export it",
-        ),
-        ({"site": SITE, "parcels": "1,23E+10"}, "shortened"),
-        ({"site": SITE, "parcels": "4101061.0"}, "which takes leading zeros off: read the column as text"),
-        ({"site": SITE, "parcels": "12-Mar"}, "a date that a spreadsheet has made"),
-        ({"site": SITE, "parcels": "Mar-12"}, "a date that a spreadsheet has made"),
-        ({"site": SITE, "parcels": "2024-03-12 00:00:00"}, "a date that a spreadsheet has made"),
-        ({"site": SITE, "parcels": '="00123"'}, "a spreadsheet keeps text as it is: write '00123'"),
-        ({"site": SITE, "parcels": "'00123"}, "a spreadsheet keeps text as it is: write '00123'"),
-        ({"site": SITE, "parcels": "nan"}, "what a program writes into an empty cell"),
-        ({"site": SITE, "parcels": "#N/A"}, "the error of a spreadsheet's cell"),
-        ({"site": SITE, "parcels": "#####"}, "the error of a spreadsheet's cell"),
-        ({"site": SITE, "page_rows": "0"}, "page_rows"),
-        ({"site": SITE, "parcel": "1"}, "did you mean parcels"),
+        ({"parcels": "1"}, ["site: "]),
+        ({"site": "us-mi-made-upp", "all": "yes"}, ["-a site=us-mi-made-upp", "us-mi-made-up?"]),
+        ({"site": "nowhere", "all": "yes"}, ["-a site=nowhere", "arcgis"]),
+        ({"site": "bluesky", "all": "yes"}, ["-a site=bluesky"]),
+        ({"site": "us-mi-deeds", "all": "yes"}, ["Deeds County", "arcgis", "harvester crawl vgsi -a site="]),
+        ({"site": "us-mi-eagle", "all": "yes"}, ["Eagle County", "arcgis", "eagleweb"]),
+        ({"site": SITE, "parcels": "1", "all": "yes"}, ["parcels", "all=yes"]),
+        ({"site": SITE, "all": "perhaps"}, ["all: ", "yes or no"]),
+        ({"site": SITE, "parcels": "1", "column": "pin"}, ["column: "]),
+        ({"site": SITE, "parcels": "12,1.23E+10"}, ["'1.23E+10'", "shortened"]),
+        ({"site": SITE, "parcels": "1,23E+10"}, ["shortened"]),
+        ({"site": SITE, "parcels": "4101061.0"}, ["'4101061.0'", "leading zeros"]),
+        ({"site": SITE, "parcels": "12-Mar"}, ["'12-Mar'", "date"]),
+        ({"site": SITE, "parcels": "Mar-12"}, ["'Mar-12'", "date"]),
+        ({"site": SITE, "parcels": "2024-03-12 00:00:00"}, ["'2024-03-12 00:00:00'", "date"]),
+        ({"site": SITE, "parcels": '="00123"'}, ["write '00123'"]),
+        ({"site": SITE, "parcels": "'00123"}, ["write '00123'"]),
+        ({"site": SITE, "parcels": "nan"}, ["'nan'", "empty cell"]),
+        ({"site": SITE, "parcels": "#N/A"}, ["'#N/A'", "error"]),
+        ({"site": SITE, "parcels": "#####"}, ["'#####'", "error"]),
+        ({"site": SITE, "page_rows": "0"}, ["page_rows"]),
+        ({"site": SITE, "parcel": "1"}, ["parcel: ", "parcels"]),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_fetched(
-    given: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, str], named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.counties.few_spiders")
     with pytest.raises(UsageError) as refused:
         ArcgisSpider.parse_arguments(dict(given))
-    assert said in str(refused.value)
+    assert [name for name in named if name not in str(refused.value)] == [], str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -119,31 +110,26 @@ def test_numbers_that_only_look_odd_are_taken_as_they_are(parcel_id: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "column", "said"),
+    ("name", "text", "column", "named"),
     [
-        (
-            "x.csv",
-            "parcel_id,b\n1,2\n1.23E+10,2\n",
-            "",
-            "Line 3, '1.23E+10': '1.23E+10' is a number that a spreadsheet",
-        ),
-        ("x.csv", 'parcel_id\n"4,101,061"\n', "", "has commas that a spreadsheet shows in large numbers"),
-        ("x.csv", "a,b\n1,2\n", "", "no column `parcel_id`: say which is the key (-a column=COLUMN) of a, b"),
-        ("x.csv", "a,b\n1,2\n", "c", "-a column: The file x.csv has no column 'c'; its columns are a, b"),
-        ("x.csv", "parcel_id\n", "", "there is no parcel's number in it"),
-        ("x.txt", "1\n2\n", "c", "-a column: plain text has no columns"),
-        ("x.txt", "", "", "there is no parcel's number in it"),
-        ("gone.csv", None, "", "gone.csv"),
+        ("x.csv", "parcel_id,b\n1,2\n1.23E+10,2\n", "", ["Line 3, '1.23E+10'"]),
+        ("x.csv", 'parcel_id\n"4,101,061"\n', "", ["'4,101,061'", "commas"]),
+        ("x.csv", "a,b\n1,2\n", "", ["`parcel_id`", "-a column=COLUMN", "a, b"]),
+        ("x.csv", "a,b\n1,2\n", "c", ["-a column: ", "x.csv", "'c'", "a, b"]),
+        ("x.csv", "parcel_id\n", "", ["x.csv", "parcel's number"]),
+        ("x.txt", "1\n2\n", "c", ["-a column: ", "text"]),
+        ("x.txt", "", "", ["x.txt", "parcel's number"]),
+        ("gone.csv", None, "", ["gone.csv"]),
     ],
 )
 def test_a_file_of_parcels_that_cannot_be_used_is_refused_with_its_lines(
-    name: str, text: str | None, column: str, said: str
+    name: str, text: str | None, column: str, named: list[str]
 ) -> None:
     if text is not None:
         Path(name).write_text(text)
     with pytest.raises(UsageError) as refused:
         parsed(site=SITE, parcels=f"@{name}", column=column).check_parcels()
-    assert said in str(refused.value)
+    assert [each for each in named if each not in str(refused.value)] == [], str(refused.value)
 
 
 def test_a_file_of_parcels_is_read_in_every_form_and_its_other_columns_stay_with_the_item() -> None:
@@ -178,12 +164,12 @@ def test_the_same_file_is_the_same_harvest_and_another_content_is_another() -> N
 
 def test_a_platform_that_lists_no_parcels_wants_them_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ArcgisSpider, "ALL", "")
-    with pytest.raises(UsageError, match="do not list their parcels"):
+    with pytest.raises(UsageError, match="-a all=yes"):
         parsed(site=SITE, all="yes")
 
 
 def test_a_datasets_address_without_its_id_is_refused() -> None:
-    with pytest.raises(UsageError, match="it holds an id of twice four characters"):
+    with pytest.raises(UsageError, match=r"\bid\b"):
         parsed(SocrataSpider, site="us-mi-portal", all="yes")
 
 
@@ -203,7 +189,7 @@ def test_an_item_of_a_jurisdiction_that_is_in_the_registry_no_more_fails_with_a_
     (said,) = spider.requests_of([JobItem("i2", "j2", "parcel", "1", {}, 0, 1, "")])
     assert isinstance(said, ItemResult)
     assert (said.item_id, said.state, said.outcome) == ("i2", "failed", "unknown_site")
-    assert "no property records of that name" in said.reason
+    assert said.reason
 
 
 def test_a_staged_line_is_read_with_the_entry_of_its_jurisdiction() -> None:
@@ -249,7 +235,8 @@ async def test_a_crawl_that_is_asked_for_nothing_or_for_mangled_numbers_ends_wit
     (tmp_path / "sites" / "mi.toml").write_text(ENTRIES)
     (tmp_path / "parcels.txt").write_text("1\n1.23E+10\n")
     assert await crawls.run("arcgis", site=SITE) == USAGE
-    assert "Nothing is asked for. Name parcels: -a parcels=123,456 or -a parcels=@FILE, or all of them" in crawls.said
+    for named in ("-a parcels=123,456", "-a parcels=@FILE"):
+        assert named in crawls.said
     assert await crawls.run("arcgis", site=SITE, parcels="@parcels.txt") == USAGE
     assert "Line 2, '1.23E+10'" in crawls.said
     assert crawls.items() == []

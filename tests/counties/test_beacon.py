@@ -164,11 +164,11 @@ def test_a_wide_value_is_one_value_and_a_wide_cell_of_a_table_stands_for_its_col
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (b"Parcel ID", b"Key", "lacks: Parcel ID; there is Parcel Summary: Key, Parcel Summary: Location"),
-        (b"module-header", b"heading", "lacks: Parcel ID; there is no label"),
-        (b"_sprOwnerName", b"_sprName", "the module Owner Information has no owner's name"),
-        (b"<td>WD</td>", b"", "a row of Sales has 9 cells, and its header 10"),
-        (b'<td class="value-column">See below</td>', b"", "a row of Valuation has 2 cells, and its header 3"),
+        (b"Parcel ID", b"Key", "Parcel Summary: Key, Parcel Summary: Location"),
+        (b"module-header", b"heading", "lacks: Parcel ID"),
+        (b"_sprOwnerName", b"_sprName", "module Owner Information"),
+        (b"<td>WD</td>", b"", "Sales has 9 cells"),
+        (b'<td class="value-column">See below</td>', b"", "Valuation has 2 cells"),
     ],
 )
 def test_a_report_without_what_each_has_is_a_changed_layout_that_says_what_is_missing(
@@ -180,7 +180,7 @@ def test_a_report_without_what_each_has_is_a_changed_layout_that_says_what_is_mi
 
 
 def test_the_report_of_another_parcel_is_refused() -> None:
-    with pytest.raises(ParseError, match="the parcel 7 was asked for, and the report is that of 05701-010-000"):
+    with pytest.raises(ParseError, match=r"\b7\b.*05701-010-000"):
         beacon.read_report(PAGE, "7", URL)
     assert beacon.read_report(PAGE, "05701010000", URL)
     keyed = PAGE.replace(b"Report: 05701-010-000", b"Report: R0022220")
@@ -206,9 +206,9 @@ def test_a_site_says_where_its_reports_are_by_a_template_or_by_its_tabs() -> Non
     )
     assert beacon.read_template(PAGE, URL) == report + "{0}"
     assert beacon.read_template(PAGE.replace(b"DefaultReportUrl", b"x"), URL) == report + "{0}"
-    with pytest.raises(ParseError, match="neither DefaultReportUrl nor a tab with reports"):
+    with pytest.raises(ParseError, match="DefaultReportUrl"):
         beacon.read_template(PAGE.replace(b"DefaultReportUrl", b"x").replace(b"PageTypeId", b"y"), URL)
-    with pytest.raises(ParseError, match="which is no address"):
+    with pytest.raises(ParseError, match="address"):
         beacon.read_template(PAGE.replace(b'"/Application.aspx', b'"//[/Application.aspx'), URL)
     for body in (b"", PAGE.replace(b"mapConfig", b"x"), PAGE.replace(b'"AppId":', b'"AppId"')):
         with pytest.raises(ParseError, match="no mapConfig"):

@@ -64,12 +64,12 @@ async def test_each_parcel_has_a_fate_of_its_own_and_what_is_staged_comes_back_t
             "A-7": ("done", "no_results"),
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
-        assert reasons["0123"] == "Made-up County has no parcel '0123'; are leading zeros missing?"
-        assert "the report of the parcel lacks: Parcel ID" in reasons[numbers[0]]
-        assert "the module Owners has no owner's name" in reasons[numbers[5]]
-        wrong = f"the parcel {numbers[3]} was asked for, and the report is that of {numbers[4]}"
-        assert " ".join(wrong.split()) in reasons[numbers[3]]
-        assert "the site is not at" in reasons[numbers[7]]
+        assert "'0123'" in reasons["0123"]
+        assert "leading zeros" in reasons["0123"]
+        assert "lacks: Parcel ID" in reasons[numbers[0]]
+        assert "module Owners" in reasons[numbers[5]]
+        assert all(" ".join(numbers[at].split()) in reasons[numbers[3]] for at in (3, 4))
+        assert portal.url in reasons[numbers[7]]
         assert [arrival.path for arrival in portal.arrivals].count(SEARCH) == 1  # of all parcels together
 
         portal.bad, portal.changed = lambda path, again: None, {}
@@ -92,7 +92,7 @@ async def test_a_site_that_is_gone_is_told_and_one_that_refuses_is_asked_once_fo
         assert await crawls.run("beacon", site=SITE, parcels="7,8") == FINISHED, crawls.said
         fates = {item["key"]: (item["state"], item["outcome"], item["reason"]) for item in crawls.items()}
         assert {fate[:2] for fate in fates.values()} == {("failed", "not_found")}
-        assert f"the site is not at {portal.url}{SEARCH} any more" in fates["7"][2]
+        assert f"{portal.url}{SEARCH}" in fates["7"][2]
 
         portal.bad = lambda path, number: REFUSED
         portal.arrivals.clear()
@@ -118,7 +118,7 @@ async def test_a_site_that_renames_a_label_in_mid_job_is_left_alone_and_nothing_
 
         portal.bad = rename
         assert await crawls.run("beacon", site=SITE, parcels="@parcels.csv") == LEFT, crawls.said
-        assert "lacks 'Parcel Summary: Acres'" in crawls.said
+        assert "'Parcel Summary: Acres'" in crawls.said
         stored, known = crawls.found("properties"), truth(county, SITE)["properties"]
         assert stored.items() <= known.items()
         assert 10 < len(stored) < len(known)
@@ -127,10 +127,10 @@ async def test_a_site_that_renames_a_label_in_mid_job_is_left_alone_and_nothing_
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "beacon sites do not list their parcels"),
-        ({"owner": "SMITH"}, "there is no such argument"),
-        ({"address": "1 ELM"}, "there is no such argument"),
-        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+        ({"all": "yes"}, "-a all=yes"),
+        ({"owner": "SMITH"}, "owner: "),
+        ({"address": "1 ELM"}, "address: "),
+        ({"parcels": "1.23E+10"}, "shortened"),
     ],
 )
 def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:

@@ -173,7 +173,7 @@ def test_a_deed_holder_owns_and_an_address_for_mail_goes_before_the_owners_own()
 
 
 def test_names_that_other_ids_tell_are_a_changed_layout() -> None:
-    with pytest.raises(ParseError, match="the module Owners has no owner's name"):
+    with pytest.raises(ParseError, match="module Owners"):
         read(report(("Owners", '<span id="ctlBodyPane_ctl01_ctl01_lblWho">MUSTER ROLF</span>')))
 
 

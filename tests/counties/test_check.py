@@ -43,31 +43,28 @@ hosts = ["news.example"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["us-mi-made-upp"], "There is no site 'us-mi-made-upp'; did you mean us-mi-made-up?"),
-        (["news"], "check: news publishes no property records"),
-        (
-            ["us-mi-made-up"],
-            "check: the entry of us-mi-made-up names no known parcel. Look for one at https://gis.vgsi",
-        ),
-        (["us-mi-made-up", "1,2"], "check: '1,2' is not the number of one parcel"),
-        (["us-mi-made-up", "@parcels.csv"], "check: '@parcels.csv' is not the number of one parcel"),
-        (["us-mi-made-up", "1.23E+10"], "'1.23E+10' is a number that a spreadsheet has shortened"),
-        (["us-mi-fields"], "check: a property has no field 'situs_adress'; did you mean situs_address?"),
-        (["us-mi-eagle"], "check: no spider of this project reads eagleweb"),
-        (["us-mi-pid"], "Map County shows a disclaimer first, and nobody has accepted it. Read https://map.example/"),
+        (["us-mi-made-upp"], ["'us-mi-made-upp'", "us-mi-made-up?"]),
+        (["news"], ["check: ", "news"]),
+        (["us-mi-made-up"], ["check: ", "us-mi-made-up", "https://gis.vgsi"]),
+        (["us-mi-made-up", "1,2"], ["check: ", "'1,2'"]),
+        (["us-mi-made-up", "@parcels.csv"], ["check: ", "'@parcels.csv'"]),
+        (["us-mi-made-up", "1.23E+10"], ["'1.23E+10'"]),
+        (["us-mi-fields"], ["check: ", "'situs_adress'", "situs_address"]),
+        (["us-mi-eagle"], ["check: ", "eagleweb"]),
+        (["us-mi-pid"], ["Map County", "disclaimer", "https://map.example/"]),
     ],
 )
 def test_what_cannot_be_checked_is_refused_before_anything_is_asked(
-    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: list[str], named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mi.toml").write_text(ENTRIES)
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.counties.few_spiders")
     with pytest.raises(UsageError) as refused:
         check_command(*words)
-    assert said in str(refused.value)
+    assert [name for name in named if name not in str(refused.value)] == [], str(refused.value)
 
 
 async def test_a_site_is_as_its_entry_says_or_differs_or_does_not_answer(crawls: Crawls, tmp_path: Path) -> None:
@@ -91,24 +88,26 @@ async def test_a_site_is_as_its_entry_says_or_differs_or_does_not_answer(crawls:
         crawls.enter("vgsi", town.base_url, line)
         well = await check()
         assert (well.returncode, well.stderr) == (0, "")
-        assert f"{SITE}: the parcel {parcel.pid} is as its entry says: situs_address, use_code, acres" in well.stdout
+        for named in (SITE, str(parcel.pid), "situs_address, use_code, acres"):
+            assert named in well.stdout
 
         crawls.enter("vgsi", town.base_url, line.replace(parcel.location, "1 NOWHERE ST"))
         differs = await check()
         assert differs.returncode == DIFFERS, differs.stderr
-        assert f"situs_address: '{parcel.location}' instead of '1 NOWHERE ST'" in differs.stdout
+        (told,) = (line for line in differs.stdout.splitlines() if "situs_address: " in line)
+        assert (f"'{parcel.location}'" in told, "'1 NOWHERE ST'" in told) == (True, True)
         assert "use_code" not in differs.stdout
 
         gone = await check("--parcel", "999999")
         assert gone.returncode == NOTHING_CAME, gone.stderr
-        assert "the parcel 999999 did not come: no_results: Made-up County has no parcel '999999'" in gone.stdout
+        assert "no_results: " in gone.stdout
+        assert "'999999'" in gone.stdout
     assert crawls.documents("properties") == {}
 
 
 def test_a_field_that_no_single_value_can_be_like_is_told_as_one_that_differs() -> None:
     found = {"alt_parcel_ids": {"pid": "7"}, "raw": b"<p>", "market_value": Decimal("7.50"), "owner_names": ("A", "B")}
     assert differences({"market_value": 7.5, "owner_names": "a; b"}, found) == []
-    assert differences({"alt_parcel_ids": "7", "raw": "<p>"}, found) == [
-        "alt_parcel_ids: {'pid': '7'} instead of '7'",
-        "raw: b'<p>' instead of '<p>'",
-    ]
+    parcel_ids, raw = differences({"alt_parcel_ids": "7", "raw": "<p>"}, found)
+    assert (parcel_ids.startswith("alt_parcel_ids: {'pid': '7'} "), parcel_ids.endswith(" '7'")) == (True, True)
+    assert (raw.startswith("raw: b'<p>' "), raw.endswith(" '<p>'")) == (True, True)

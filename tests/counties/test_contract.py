@@ -16,6 +16,7 @@ from harvester.parsers.counties.sections import ParcelPage, Section, parse_stage
 from harvester.parsers.counties.table import PageRows
 from harvester.platforms import Platform
 from harvester.spiders.counties.arcgis import parser as arcgis
+from tests.counties.unread import shown_of
 
 SEEN = Provenance("https://county.example/", datetime(2026, 1, 31, tzinfo=UTC), "test")
 OWNER = Section("Owner", [("Owner", ["DOE JOHN"])])
@@ -55,22 +56,34 @@ def test_a_whole_parcel_has_nothing_to_explain() -> None:
 @pytest.mark.parametrize(
     ("sections", "part", "label"),
     [
-        ((SITUS, VALUES, Section("Names", [("Vested Owner", ["ROE EVA"])])), "who owns", "Names: Vested Owner"),
-        ((SITUS, VALUES, Section("Names", [("Titleholder", ["ROE EVA"])])), "who owns", "Names: Titleholder"),
-        ((OWNER, VALUES, Section("Parcel", [("Premise Loc.", ["9 OAK ST"])])), "where it is", "Parcel: Premise Loc."),
+        (
+            (SITUS, VALUES, Section("Names", [("Vested Owner", ["ROE EVA"])])),
+            contract.CALLED[contract.OWNER],
+            "Names: Vested Owner",
+        ),
+        (
+            (SITUS, VALUES, Section("Names", [("Titleholder", ["ROE EVA"])])),
+            contract.CALLED[contract.OWNER],
+            "Names: Titleholder",
+        ),
+        (
+            (OWNER, VALUES, Section("Parcel", [("Premise Loc.", ["9 OAK ST"])])),
+            contract.CALLED[contract.SITUS],
+            "Parcel: Premise Loc.",
+        ),
         (
             (OWNER, SITUS, Section("Worth", [("Just Value (2025)", ["$9,000"])])),
-            "what it is worth",
+            contract.CALLED[contract.VALUE],
             "Worth: Just Value (2025)",
         ),
         (
             (OWNER, SITUS, Section("Worth", [], ["Item", "Market Worth"], [["Land", "$9,000"]])),
-            "what it is worth",
+            contract.CALLED[contract.VALUE],
             "Worth: Market Worth",
         ),
         (
             (OWNER, SITUS, Section("2025 Values", [], ["", "Dirt", "All"], [["Worth", "$1,000", "$9,000"]])),
-            "what it is worth",
+            contract.CALLED[contract.VALUE],
             "2025 Values: Dirt",
         ),
     ],
@@ -98,29 +111,30 @@ def test_a_label_of_something_else_refuses_no_page(section: Section) -> None:
 
 @pytest.mark.parametrize("section", [Section("Parcel", [("Zoning", ["R1"])]), Section("Legal", [("Legal", ["LOT 7"])])])
 def test_a_page_without_owner_and_address_is_no_record(section: Section) -> None:
-    assert "who owns the parcel or where it is" in refusal(section)
-    assert "who owns the parcel or where it is" in refusal(section, VALUES)
+    for said in (refusal(section), refusal(section, VALUES)):
+        for part in (contract.OWNER, contract.SITUS):
+            assert contract.CALLED[part] in said
 
 
 def test_an_empty_shell_is_no_record() -> None:
     empty = [Section("Owner", [("Owner", [])]), Section("Parcel", [("Situs Address", ["-"])])]
-    assert "what it is worth" in refusal(*empty)
+    assert contract.CALLED[contract.VALUE] in refusal(*empty)
     assert parcel_of(of_page(*empty, VALUES)).unread == {
-        "owner_names": "nothing beside 'Owner': the page shows none",
-        "situs_address": "nothing beside 'Situs Address': the page shows none",
+        "owner_names": f"nothing beside 'Owner': {contract.NONE}",
+        "situs_address": f"nothing beside 'Situs Address': {contract.NONE}",
     }
 
 
 def test_a_part_that_each_page_of_a_platform_shows_is_missed() -> None:
-    assert "what it is worth" in refusal(OWNER, SITUS, platform="patriot")
+    assert contract.CALLED[contract.VALUE] in refusal(OWNER, SITUS, platform="patriot")
     assert parcel_of(of_page(OWNER, SITUS, platform="iasworld")).unread == {"values": contract.NOTHING}
-    assert "who owns" in refusal(SITUS, VALUES, platform="pacs")
+    assert contract.CALLED[contract.OWNER] in refusal(SITUS, VALUES, platform="pacs")
 
 
 def test_a_notice_in_place_of_an_owner_is_kept_back_and_no_other_layout() -> None:
     parcel = parcel_of(of_page(Section("Owner", [("Owner", ["CONFIDENTIAL"])])))
     assert parcel.owner_names == ()
-    assert parcel.unread["owner_names"] == "CONFIDENTIAL: it is no name"
+    assert shown_of(parcel.unread)["owner_names"] == "CONFIDENTIAL"
     assert parcel.labels["owner_names"] == "Owner: Owner"
 
 
@@ -144,35 +158,38 @@ def test_an_amount_of_something_else_is_no_value_of_the_parcel(section: Section)
 def test_a_row_of_a_table_says_why_it_lacks_what_nobody_reads() -> None:
     parcel = parcel_of(of_row(VESTED_OWNER="ROE EVA", SITEADDRESS="1 ELM ST", TOTALVALUE=None))
     assert parcel.unread == {
-        "owner_names": "'VESTED_OWNER': nobody reads what may say it",
-        "values": "nothing beside 'TOTALVALUE': the page shows none",
+        "owner_names": f"'VESTED_OWNER': {contract.UNREAD}",
+        "values": f"nothing beside 'TOTALVALUE': {contract.NONE}",
     }
 
 
 @pytest.mark.parametrize(
-    ("shown", "reason"),
+    ("shown", "lacks"),
     [
-        ("P.O. BOX 7", "it is a box of a post office"),
-        ("UNASSIGNED", "it is no address"),
-        ("NO ADDRESS ASSIGNED", "it is no address"),
-        ("SITUS NOT AVAILABLE", "it is no address"),
-        ("NJ 07101", "it names no street"),
-        ("0", "it is no address"),
+        ("P.O. BOX 7", "box"),
+        ("UNASSIGNED", "address"),
+        ("NO ADDRESS ASSIGNED", "address"),
+        ("SITUS NOT AVAILABLE", "address"),
+        ("NJ 07101", "street"),
+        ("0", "address"),
         ("RR 2 BOX 15", ""),
         ("OAK ST", ""),
         ("NO 7 PROPERTY ROAD", ""),
         ("VACANT LAND", ""),
     ],
 )
-def test_what_is_no_place_of_a_property_is_withheld_with_the_reason(shown: str, reason: str) -> None:
+def test_what_is_no_place_of_a_property_is_withheld_with_the_reason(shown: str, lacks: str) -> None:
+    """`lacks`: what the reason names."""
     parcel = parcel_of(of_row(OWNERNAME="ROE EVA", SITEADDRESS=shown, TOTALVALUE=5000))
-    assert parcel.unread == ({"situs_address": f"{shown}: {reason}"} if reason else {})
-    assert parcel.situs_address == (None if reason else shown)
+    assert shown_of(parcel.unread) == ({"situs_address": shown} if lacks else {})
+    assert lacks in parcel.unread.get("situs_address", "").removeprefix(shown)
+    assert parcel.situs_address == (None if lacks else shown)
 
 
 def test_a_table_without_a_column_of_owner_address_or_value_is_refused() -> None:
-    with pytest.raises(ParseError, match="who owns the parcel or where it is or what it is worth"):
+    with pytest.raises(ParseError) as refused:
         of_row(SHAPE_AREA=7.5)
+    assert [part for part, called in contract.CALLED.items() if called not in str(refused.value)] == []
 
 
 def test_labels_that_nobody_reads_are_counted_once_a_page_with_a_value() -> None:

@@ -1,6 +1,7 @@
 """Crawls of made-up counties: what is stored is what they publish, whatever their servers do."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ async def test_each_parcel_that_was_named_has_a_fate_of_its_own(crawls: Crawls, 
         items = {item["key"]: item for item in crawls.items() if item["job"].startswith(name)}
         assert {(items[parcel_id]["state"], items[parcel_id]["outcome"]) for parcel_id in wanted} == {("done", "ok")}
         assert (items[missing]["state"], items[missing]["outcome"]) == ("done", "no_results")
-        assert items[missing]["reason"] == "Made-up County has no parcel '00099999'; are leading zeros missing?"
+        assert "'00099999'" in items[missing]["reason"]
+        assert "leading zeros" in items[missing]["reason"]
         assert (items[awkward]["state"], items[awkward]["outcome"]) == ("failed", "invalid")
         assert items[awkward]["input"] == {"owner": "x", "parcel_id": awkward}
     truth = county.truth(SITE)["properties"]
@@ -111,7 +113,7 @@ async def test_a_column_that_is_renamed_in_mid_crawl_is_a_changed_layout_and_not
         assert await crawls.run("arcgis", site=SITE, all="yes") == LEFT, crawls.said
     changed = [item for item in crawls.items(kind="page") if item["outcome"] == "layout_changed"]
     assert changed
-    assert "there is no column 'PIN', which holds the parcel's number, but OBJECTID, PARCEL_NEW" in changed[0]["reason"]
+    assert re.search(r"'PIN'.*OBJECTID, PARCEL_NEW", changed[0]["reason"])
     truth = county.truth(SITE)["properties"]
     found = crawls.found("properties")
     assert found.items() <= truth.items()
@@ -142,7 +144,7 @@ async def test_a_layer_that_wants_a_token_is_gone_or_always_gives_the_same_page_
         table.ignores_offset = True
         assert await crawls.run("arcgis", site=SITE, all="yes", page_rows=4) == LEFT, crawls.said
         assert sorted(item["outcome"] for item in crawls.items(kind="page")) == ["layout_changed"] * 2 + ["ok"]
-        assert "whatever page is asked for, the server gives the first one" in crawls.said
+        assert any("first" in item["reason"] for item in crawls.items(outcome="layout_changed"))
         mongodb.client.drop_database(mongodb.name)
         table.bad = lambda path, number: TOKEN_REQUIRED
         assert await crawls.run("arcgis", site=SITE, all="yes") == LEFT, crawls.said

@@ -8,6 +8,7 @@ from pymongo.database import Database
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
+from harvester.parsers.counties import contract
 from harvester.spiders.counties.devnet.spider import DevnetSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
@@ -66,15 +67,15 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
             "0123": ("done", "no_results"),
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
-        assert reasons["0123"] == "Made-up County has no parcel '0123'; are leading zeros missing?"
-        assert "does not say where it is; there is" in reasons[parcels[0].parcel_id]
-        assert "who owns the parcel" in reasons[parcels[1].parcel_id]
+        assert "'0123'" in reasons["0123"]
+        assert "leading zeros" in reasons["0123"]
+        assert contract.CALLED[contract.SITUS] in reasons[parcels[0].parcel_id]
+        assert contract.CALLED[contract.OWNER] in reasons[parcels[1].parcel_id]
         assert "lacks: Parcel Number" in reasons[parcels[2].parcel_id]
-        wrong = f"the parcel {parcels[3].parcel_id} was asked for, and the page is that of {parcels[4].parcel_id}"
-        assert " ".join(wrong.split()) in reasons[parcels[3].parcel_id]
-        assert "cells, and its header" in reasons[parcels[5].parcel_id]
-        assert "the site is not at" in reasons[parcels[7].parcel_id]
-        assert reasons[numbers[10]] == "the search leads to its page, which is not there: HTTP 404"
+        assert all(" ".join(parcels[at].parcel_id.split()) in reasons[parcels[3].parcel_id] for at in (3, 4))
+        assert "cells" in reasons[parcels[5].parcel_id]
+        assert portal.url in reasons[parcels[7].parcel_id]
+        assert "HTTP 404" in reasons[numbers[10]]
         stored = {row["parcel_id"] for row in crawls.found("properties").values()}
         assert stored == {parcels[4].parcel_id, parcels[9].parcel_id}
         mongodb.client.drop_database(mongodb.name)
@@ -86,7 +87,7 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
         assert submitted.returncode == 0, submitted.stderr
         assert await crawls.run("devnet", job="all") == FINISHED, crawls.said
         (nowhere,) = crawls.items(outcome="no_results")
-        assert nowhere["reason"] == "Made-up County has no parcel of the address '1 Nowhere Rd'"
+        assert "address '1 Nowhere Rd'" in nowhere["reason"]
         stored = {row["parcel_id"] for row in crawls.found("properties").values()}
         streets = [parcel for parcel in parcels if "OLD POST" in (parcel.address or "")]
         assert stored == {parcels[0].parcel_id, *(parcel.parcel_id for parcel in streets)}
@@ -108,7 +109,7 @@ async def test_where_robots_txt_forbids_the_pages_of_parcels_they_are_skipped_an
         portal.robots = Answer(200, b"User-agent: *\nDisallow: /parcel/", kind="text/plain")
         crawls.enter("devnet", portal.url)
         assert await crawls.run("devnet", site=SITE, parcels="7") == LEFT, crawls.said
-        assert "forbids /parcel/view/7: Disallow: /parcel/" in crawls.said
+        assert "/parcel/view/7: Disallow: /parcel/" in crawls.said
         (item,) = crawls.items()
         assert (item["state"], item["outcome"]) == ("skipped", "policy_denied")
         assert portal.arrivals == []
@@ -117,12 +118,12 @@ async def test_where_robots_txt_forbids_the_pages_of_parcels_they_are_skipped_an
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "devnet sites do not list their parcels"),
-        ({"owner": "SMITH"}, "there is no such argument"),
-        ({"address": "1 ELM", "parcels": "7"}, "give parcels or address, and not both"),
-        ({"address": " .,"}, "address: '.,' is nothing that can be looked for"),
-        ({"address": ", Ada"}, "address: ', Ada' is nothing that can be looked for"),
-        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+        ({"all": "yes"}, "-a all=yes"),
+        ({"owner": "SMITH"}, "owner: "),
+        ({"address": "1 ELM", "parcels": "7"}, "parcels or address"),
+        ({"address": " .,"}, "address: '.,'"),
+        ({"address": ", Ada"}, "address: ', Ada'"),
+        ({"parcels": "1.23E+10"}, "shortened"),
     ],
 )
 def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
@@ -133,5 +134,5 @@ def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: 
 
 def test_what_is_submitted_must_be_something_that_can_be_looked_for() -> None:
     assert DevnetSpider.check_item(Found("address", " 1  ELM ")).key == "1 ELM"
-    with pytest.raises(UsageError, match="is nothing that can be looked for"):
+    with pytest.raises(UsageError, match="'-'"):
         DevnetSpider.check_item(Found("address", "-"))

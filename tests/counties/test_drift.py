@@ -1,6 +1,7 @@
 """A site that changes its pages is noticed, and nothing wrong is stored; a vacant lot is no change."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -32,7 +33,7 @@ from harvester.spiders.counties.vgsi.records import read_card
 from harvester.spiders.counties.witness import Doubt, Witnesses
 from harvester.spiders.labels import NEW_LABELS
 from tests.counties.conftest import SITE
-from tests.counties.drifts import CHANGES, DRIFTING
+from tests.counties.drifts import CHANGES, DRIFTING, NO_PARCEL
 from tests.sandbox import county_beacon, county_devnet, county_eagleweb, county_esearch, county_pacs, county_patriot
 from tests.sandbox.county import County, Parcel, changed
 from tests.sandbox.county_iasworld import TABS, Line, sections
@@ -141,7 +142,7 @@ def county_of(
     def card(page: bytes, parcel_id: str) -> tuple[Signature, PageRows]:
         found = read(page, parcel_id)
         if found is None:
-            raise ParseError("its page says nothing of it")
+            raise ParseError(NO_PARCEL)
         return signature(found), records_of(found, source, SEEN)
 
     return read_half(lambda number, changes: card(changed(pages[number], changes).encode(), number), list(pages))
@@ -273,13 +274,13 @@ def test_while_a_site_is_changed_its_witness_is_asked_once_and_cards_without_wha
         assert ask(witnesses, page(), str(number), sold if number % 2 else lot, None) is None
     asked = ask(witnesses, page(), "x", changed, None)
     assert asked
-    with pytest.raises(ParseError, match="which was read before"):
+    with pytest.raises(ParseError, match=rf"\b{asked[0]}\b"):
         ask(witnesses, page(), asked[0], changed, asked[1])
     for number in range(5):
         card = page()
         assert ask(witnesses, card, f"lot {number}", lot, None) is None
         assert card.meta[NO_PROOF]
-        with pytest.raises(ParseError, match="which was read before"):
+        with pytest.raises(ParseError, match=rf"\b{asked[0]}\b"):
             ask(witnesses, page(), f"sold {number}", changed, None)
     card = page()
     assert ask(witnesses, card, "y", sold, None) is None
@@ -316,11 +317,11 @@ def test_the_first_pages_are_taken_as_they_are() -> None:
 def test_what_is_gone_and_what_is_instead_is_said_and_no_more_than_a_few() -> None:
     before = signature_of([("Total", "$1"), ("Day", "2024-01-31"), ("Zone", "")])
     assert difference(before, before | {"More"}) == ""
-    assert difference(before, signature_of([("Total", "R1"), ("Day", "2024-01-31"), ("Zone", "")])) == (
-        "lacks 'Total (a number)', and has 'Total (text)'"
-    )
-    assert difference(before, signature_of([("Sum", "$1")])) == "lacks 'Day', 'Total', 'Zone', and has 'Sum'"
-    assert "'4' and 3 more" in difference(map(str, range(8)), Signature())
+    other = difference(before, signature_of([("Total", "R1"), ("Day", "2024-01-31"), ("Zone", "")]))
+    assert re.findall(r"'(.+?)'", other) == ["Total (a number)", "Total (text)"]
+    assert re.findall(r"'(\w+)'", difference(before, signature_of([("Sum", "$1")]))) == ["Day", "Total", "Zone", "Sum"]
+    few = difference(map(str, range(8)), Signature())
+    assert (re.findall(r"'(\d)'", few), "3 more" in few) == (list("01234"), True)
 
 
 # Tables -----------------------------------------------------------------------------------------------------------
@@ -395,6 +396,6 @@ def test_pages_of_vacant_lots_and_of_few_rows_are_no_change() -> None:
     for values in (("0", "0.00", ""), ("", "--", "0")):
         assert look.check(page(*values).columns) == []
     assert look.check(page("unknown", "exempt", "7", rows=4).columns) == []
-    with pytest.raises(ParseError, match="'YEARBUILT' has values of another kind"):
+    with pytest.raises(ParseError, match="'YEARBUILT'"):
         look.check(page("unknown", "100", "ADAMS").columns)
     assert look.check(page("unknown", "100", "ADAMS").columns._replace(names=frozenset(), filled={}, read={})) == []

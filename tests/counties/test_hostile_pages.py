@@ -35,14 +35,14 @@ READERS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
 def test_a_row_of_wide_cells_is_not_taken_apart_to_its_end(platform: str) -> None:
     """Five kilobytes would be 200,000 cells, and a megabyte all memory."""
     read, page = READERS[platform]
-    with pytest.raises(ParseError, match="a row of a table has more than 1000 columns"):
+    with pytest.raises(ParseError, match="1000 columns"):
         read(page % (b"<table>%b%b</table>" % (HEADER, WIDE)))
 
 
 def test_a_page_that_says_again_and_again_that_there_is_no_data_is_read_in_time_that_grows_with_its_size() -> None:
     """It would take half an hour where each time all that follows is looked through."""
     said = b"<p>No data available for the following modules: Sales, "
-    with pytest.raises(ParseError, match="the report of the parcel lacks: Parcel ID"):
+    with pytest.raises(ParseError, match="lacks: Parcel ID"):
         beacon.read_report(said * 100_000, "7", SITE)
     assert beacon.read_report(said + b"Land, Summary.", "7", SITE) is None
 
@@ -51,7 +51,7 @@ def test_a_page_that_says_again_and_again_that_there_is_no_data_is_read_in_time_
 def test_tables_within_tables_are_not_read_again_with_each_of_them(platform: str) -> None:
     """Each cell is read with all that is in it: at 80 levels a page of 20,000 elements takes seconds."""
     nested = b"<table><tr><td>a" * (MAX_AROUND + 2) + b"</td></tr></table>" * (MAX_AROUND + 2)
-    with pytest.raises(ParseError, match="stands in more than 20 others"):
+    with pytest.raises(ParseError, match=rf"\b{MAX_AROUND}\b"):
         ENTRANCES[platform](b"<body>" + nested)
 
 

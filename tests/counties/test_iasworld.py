@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from harvester.exceptions import PageFailed, ParseError, UsageError
 from harvester.items import Provenance, Record
 from harvester.items.property import Assessment, Installment, Property, Sale, TaxBill
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, joined, parse_staged, records_of
 from harvester.parsers.counties.table import PageRows
@@ -131,7 +132,7 @@ def test_what_is_staged_makes_the_same_records_again(name: str) -> None:
     found = saved(name)
     for record in found.records:
         assert record in parse_staged(record.raw, OHIO, SEEN).records
-    with pytest.raises(ParseError, match="no staged page"):
+    with pytest.raises(ParseError, match="staged"):
         parse_staged(b"[]", OHIO, SEEN)
 
 
@@ -183,10 +184,11 @@ def test_payments_of_a_year_add_up_and_other_lines_of_it_are_not_mistaken_for_th
 
 
 def test_a_parcel_that_nothing_describes_is_a_changed_layout_with_the_labels_there_are() -> None:
-    with pytest.raises(ParseError, match="who owns the parcel or where it is; there is 'Grundstück: Lage'"):
-        records_of(ParcelPage("7", 0, [Section("Grundstück", [("Lage", ["Elm 1"])])]), OHIO, SEEN)
-    with pytest.raises(ParseError, match=r"who owns the parcel or where it is$"):
-        records_of(ParcelPage("7"), OHIO, SEEN)
+    for sections, label in (([Section("Grundstück", [("Lage", ["Elm 1"])])], "'Grundstück: Lage'"), ([], "")):
+        with pytest.raises(ParseError) as refused:
+            records_of(ParcelPage("7", 0, sections), OHIO, SEEN)
+        for named in (label, contract.CALLED[contract.OWNER], contract.CALLED[contract.SITUS]):
+            assert named in str(refused.value)
     with pytest.raises(ParseError, match="no banner PARID"):
         iasworld.read_datalet(b"<table id='Parcel'><tr><td class='DataletSideHeading'>Owner</td></tr></table>", URL)
     hidden = iasworld.read_datalet(b'<p>x</p><input type="hidden" name="hdPin" value=" 7  A ">', URL)
@@ -221,9 +223,9 @@ def test_a_form_goes_back_with_every_field_that_it_holds_and_one_button() -> Non
     }
     renamed = FORM.format(field="inpOwner1", inner="").encode()
     assert iasworld.read_search(renamed, SEARCH_URL, ["owner"])[1] == ["inpOwner1"]
-    with pytest.raises(ParseError, match="there is no search form with a field inpParid"):
+    with pytest.raises(ParseError, match="inpParid"):
         iasworld.read_search(renamed, SEARCH_URL, ["parcel"])
-    with pytest.raises(ParseError, match="it is no page"):
+    with pytest.raises(ParseError, match="page"):
         iasworld.read_search(b"", SEARCH_URL, ["parcel"])
 
 
@@ -253,7 +255,7 @@ def test_results_are_rows_with_pages_or_lead_to_the_only_one() -> None:
         with pytest.raises(ParseError, match="searchResults"):
             iasworld.read_answer(changed, SEARCH_URL)
     no_token = table.replace("025:", "").replace(":2025", "").encode()
-    with pytest.raises(ParseError, match="no token JUR:PARID:YEAR"):
+    with pytest.raises(ParseError, match="JUR:PARID:YEAR"):
         iasworld.read_answer(no_token, SEARCH_URL)
 
 
@@ -272,11 +274,11 @@ def test_maintenance_counts_when_it_can_be_seen_and_a_disclaimer_is_no_datalet()
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "iasworld sites do not list their parcels"),
-        ({"parcels": "1", "owner": "ROE"}, "give parcels or owner, and not both"),
-        ({"owner": "--"}, "is nothing that can be looked for"),
-        ({"site": "us-oh-closed", "parcels": "1"}, "nobody has accepted it. Read https://b.example/search/Disclaimer"),
-        ({"site": "us-oh-shared", "parcels": "1"}, 'serves other jurisdictions, too: write hosts = ["c.example"]'),
+        ({"all": "yes"}, "-a all=yes"),
+        ({"parcels": "1", "owner": "ROE"}, "parcels or owner"),
+        ({"owner": "--"}, "owner: '--'"),
+        ({"site": "us-oh-closed", "parcels": "1"}, "https://b.example/search/Disclaimer"),
+        ({"site": "us-oh-shared", "parcels": "1"}, 'hosts = ["c.example"]'),
     ],
 )
 def test_what_cannot_be_asked_of_a_site_is_refused(

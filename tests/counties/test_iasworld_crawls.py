@@ -53,10 +53,11 @@ async def test_nobody_agrees_to_a_disclaimer_that_is_not_accepted_in_the_entry(
         assert portal.arrivals == []
     items = crawls.items()
     assert {(item["state"], item["outcome"]) for item in items} == {("skipped", "policy_denied")}
-    said = f"Made-up County shows a disclaimer first, and nobody has accepted it. Read {portal.entry_url}search/Disc"
-    assert items[0]["reason"].startswith(said)
-    assert said in crawls.said
-    assert f"copy the entry [{SITE}] into a file in HARVESTER_SITES_DIR" in crawls.said
+    for named in ("disclaimer", f"{portal.entry_url}search/Disc"):
+        assert named in items[0]["reason"]
+        assert named in crawls.said
+    for named in (f"[{SITE}]", "HARVESTER_SITES_DIR"):
+        assert named in crawls.said
     mongodb.client.drop_database(mongodb.name)
 
     async with IasworldPortal(county) as portal:
@@ -114,7 +115,7 @@ async def test_what_becomes_of_a_parcel_that_is_not_there_whose_tab_is_refused_o
         items = {item["key"]: (item["state"], item["outcome"], item.get("reason")) for item in crawls.items()}
         assert items[first][:2] == ("done", "ok")
         assert items["00099999"][:2] == ("done", "no_results")
-        assert items["00099999"][2] == "Made-up County has no parcel '00099999'; are leading zeros missing?"
+        assert all(named in (items["00099999"][2] or "") for named in ("'00099999'", "leading zeros"))
         assert len(crawls.found("properties")) == 1
         assert crawls.found("sales") == {}
         mongodb.client.drop_database(mongodb.name)

@@ -56,7 +56,8 @@ def test_lines_that_are_proposed_can_be_copied_and_read_the_field_then(folder: P
             }
         }
     }
-    assert '# "Parcel: Flood"  # 2 of 2: AE' in said
+    (flood,) = (line for line in said.splitlines() if "Parcel: Flood" in line)
+    assert (flood.startswith("# "), "2 of 2" in flood, "AE" in flood) == (True, True, True)
     (folder / "counties" / "mi.toml").write_text(ENTRY + said)
     again = learn("us-mi-made-up", *pages)
     assert tomllib.loads(again) == {}
@@ -64,10 +65,10 @@ def test_lines_that_are_proposed_can_be_copied_and_read_the_field_then(folder: P
 
 
 def test_a_site_or_a_page_that_cannot_be_read_is_told(folder: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"9\.html"):
         learn("us-mi-made-up", str(folder / "9.html"))
     (folder / "9.html").write_text("<p>Welcome")
-    with pytest.raises(UsageError, match="no banner PARID"):
+    with pytest.raises(UsageError, match="banner PARID"):
         learn("us-mi-made-up", str(folder / "9.html"))
-    with pytest.raises(UsageError, match="did you mean us-mi-made-up"):
+    with pytest.raises(UsageError, match=r"us-mi-made-up\b"):
         learn("us-mi-made-upp", str(folder / "7.html"))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harvester.exceptions import ParseError
 from harvester.items import Provenance
 from harvester.items.property import Assessment, CountyRecord, Property, Sale, TaxBill
+from harvester.parsers.counties import contract
 from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.pages import shown_of_all
 from harvester.parsers.counties.sections import parse_staged, records_of
@@ -99,9 +100,9 @@ def test_rows_above_their_header_and_cells_without_end_are_a_changed_layout() ->
     before, header, after = PAGE.partition(b'<tr class="tableDataHeader"><th>Entity')
     labels, end, rows = after.partition(b"</tr>")
     row, _, others = rows.partition(b"</tr>")
-    with pytest.raises(ParseError, match="Taxing Jurisdiction has rows above its header"):
+    with pytest.raises(ParseError, match="Taxing Jurisdiction"):
         read(before + row + end + header + labels + end + others)
-    with pytest.raises(ParseError, match="a row of a table has more than 1000 columns"):
+    with pytest.raises(ParseError, match="1000 columns"):
         read(before + header + labels + end + row.replace(b"<td>", b'<td colspan="999999999">', 1) + end + others)
 
 
@@ -133,10 +134,10 @@ def test_deeds_are_sales_without_a_price_and_estimated_taxes_are_no_bills() -> N
 @pytest.mark.parametrize(
     ("renamed", "said"),
     [
-        (b"Property ID:", "lacks: Property ID; there is Renamed, Legal Description"),
-        (b"Address:", "where it is"),
+        (b"Property ID:", "Renamed, Legal Description"),
+        (b"Address:", contract.CALLED[contract.SITUS]),
         (b"<td>104106283</td>", "lacks: Property ID"),
-        (b"<th>HS Cap</th>", "a row of Roll Value History has 7 cells, and its header 6"),
+        (b"<th>HS Cap</th>", "Roll Value History has 7 cells"),
     ],
 )
 def test_a_page_without_what_each_has_is_a_changed_layout_that_says_what_is_missing(renamed: bytes, said: str) -> None:
@@ -176,7 +177,7 @@ def test_the_form_is_sent_back_with_all_it_holds_and_the_button_of_its_spelling(
     }
     assert f"{options}%24search=Search" in pacs.read_search(FORM.replace(b"Options:", b"Options$"), URL, "1")[1]
     for gone in (b"__VIEWSTATE", b":searchText"):
-        with pytest.raises(ParseError, match="there is no search form with"):
+        with pytest.raises(ParseError, match="search form"):
             pacs.read_search(FORM.replace(gone, b"x"), URL, "1")
 
 
@@ -193,11 +194,11 @@ def test_results_have_the_number_of_each_property_what_it_was_found_by_and_the_n
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (b"propertySearchResults_resultsTable", b"x", "it has no table propertySearchResults_resultsTable, and does"),
-        (b"prop_id=", b"id=", "has no row with a property"),
-        (b"Owner Name", b"Who", "the results lack: Property ID, Owner Name or Property Address; there is , Property"),
-        (b"<td>0001-02</td>", b"", "a row of the results has 6 cells, and its header 7"),
-        (b"SearchResults.aspx", b"Results.aspx", "it shows 1 - 2 of 3, and there is no link to the next page"),
+        (b"propertySearchResults_resultsTable", b"x", "propertySearchResults_resultsTable"),
+        (b"prop_id=", b"id=", "property"),
+        (b"Owner Name", b"Who", "lack: Property ID, Owner Name or Property Address"),
+        (b"<td>0001-02</td>", b"", "6 cells"),
+        (b"SearchResults.aspx", b"Results.aspx", "1 - 2 of 3"),
     ],
 )
 def test_results_that_are_not_as_known_are_no_results_without_parcels(before: bytes, after: bytes, said: str) -> None:

@@ -8,6 +8,7 @@ from pymongo.database import Database
 
 from harvester.exceptions import UsageError
 from harvester.items import Found
+from harvester.parsers.counties import contract
 from harvester.sites import load_sites
 from harvester.spiders.counties.pacs.parser import Hit
 from harvester.spiders.counties.pacs.spider import PacsSpider, fitting
@@ -82,11 +83,12 @@ async def test_each_parcel_and_address_has_a_fate_of_its_own_and_what_is_staged_
             "R-99999": ("done", "no_results"),
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
-        assert reasons["999"] == "Made-up County has no parcel '999'; are leading zeros missing?"
-        assert f"the property {ids[0]} was asked for, and the page is that of {ids[1]}" in reasons[ids[0]]
-        assert "the site is not at" in reasons[ids[1]]
-        assert "does not say where it is" in reasons[ids[3]]
-        assert "the site led away to the page of its maintenance" in reasons[ids[4]]
+        assert "'999'" in reasons["999"]
+        assert "leading zeros" in reasons["999"]
+        assert all(each in reasons[ids[0]] for each in ids[:2])
+        assert portal.url in reasons[ids[1]]
+        assert contract.CALLED[contract.SITUS] in reasons[ids[3]]
+        assert reasons[ids[4]]
         stored = crawls.documents("properties")
         assert set(stored) == {f"{SITE} {ids[5]}"}
         assert stored[f"{SITE} {ids[5]}"]["alt_parcel_ids"] == {
@@ -164,10 +166,10 @@ def test_of_results_those_are_taken_that_are_what_was_looked_for() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"all": "yes"}, "pacs sites do not list their parcels"),
-        ({"owner": "SMITH", "address": "1 ELM"}, "give address or owner, and not both"),
-        ({"address": " .,"}, "address: '.,' is nothing that can be looked for"),
-        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+        ({"all": "yes"}, "-a all=yes"),
+        ({"owner": "SMITH", "address": "1 ELM"}, "address or owner"),
+        ({"address": " .,"}, "address: '.,'"),
+        ({"parcels": "1.23E+10"}, "shortened"),
     ],
 )
 def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
@@ -193,9 +195,9 @@ def test_an_entry_without_client_or_session_is_refused_with_what_to_write(
     entry = f'[{SITE}.property]\nname = "Made-up County"\nfips = "26001"\nplatform = "pacs"\nbase_url = "https://a.example/"\n'
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
     (tmp_path / "mi.toml").write_text(entry)
-    with pytest.raises(UsageError, match=r"write parameters = \{ cid = 12 \}, with the number"):
+    with pytest.raises(UsageError, match=r"parameters = \{ cid = 12 \}"):
         PacsSpider.parse_arguments({"site": SITE})
     (tmp_path / "mi.toml").write_text(f"{entry}parameters = {{ cid = 7 }}")
     load_sites.cache_clear()
-    with pytest.raises(UsageError, match=r"Made-up County has no session at a\.example"):
+    with pytest.raises(UsageError, match=r"session.*a\.example"):
         PacsSpider.parse_arguments({"site": SITE})

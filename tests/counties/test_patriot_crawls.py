@@ -11,6 +11,7 @@ from scrapy.utils.test import get_crawler
 from harvester.exceptions import UsageError
 from harvester.items import Found
 from harvester.middlewares.identities import IdentitiesMiddleware
+from harvester.parsers.counties import contract
 from harvester.sites import load_sites
 from harvester.spiders.counties.patriot.spider import PatriotSpider
 from tests.counties.conftest import SITE, Crawls
@@ -65,10 +66,10 @@ async def test_each_parcel_has_a_fate_of_its_own_and_none_keeps_the_session_from
             "7": ("done", "no_results"),
         }
         reasons = {item["key"]: item.get("reason", "") for item in crawls.items()}
-        assert reasons["7"].startswith("Made-up County has no parcel '7'")
-        assert "what it is worth" in reasons[changed]
-        assert f"the account {other} was asked for, and the card is that of {one}" in reasons[other]
-        assert "the site is not at" in reasons[gone]
+        assert "'7'" in reasons["7"]
+        assert contract.CALLED[contract.VALUE] in reasons[changed]
+        assert all(each in reasons[other] for each in (other, one))
+        assert portal.url in reasons[gone]
         assert {row["parcel_id"] for row in crawls.found("properties").values()} == {one}
         assert "Referer: http" in portal.heads[f"{SUMMARY}?AccountNumber={one}"][0]
 
@@ -88,7 +89,7 @@ async def test_addresses_and_the_whole_town_are_found_over_pages_of_results_also
         assert submitted.returncode == 0, submitted.stderr
         assert await crawls.run("patriot", job="all") == FINISHED, crawls.said
         (nowhere,) = crawls.items(outcome="no_results")
-        assert nowhere["reason"] == "no address is found by '1 Nowhere Rd'"
+        assert "'1 Nowhere Rd'" in nowhere["reason"]
         assert {row["parcel_id"] for row in crawls.found("properties").values()} == streets
         mongodb.client.drop_database(mongodb.name)
 
@@ -112,8 +113,8 @@ async def test_a_town_that_renames_a_label_in_mid_job_has_nothing_wrong_stored(c
 
         portal.bad = rename
         assert await crawls.run("patriot", site=SITE, parcels="@parcels.csv") == LEFT, crawls.said
-        said = "which was read before, lacks 'Current Property Assessment: Land Value'"
-        assert {said in item["reason"] for item in crawls.items(state="waiting")} == {True}
+        label = "'Current Property Assessment: Land Value'"
+        assert {label in item["reason"] for item in crawls.items(state="waiting")} == {True}
         stored = crawls.found("assessments")
         assert 10 <= len(stored) < len(county.parcels)
         assert stored.items() <= truth(county, SITE)["assessments"].items()
@@ -129,9 +130,9 @@ def test_towns_that_come_along_are_asked_in_sessions() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"owner": "SMITH"}, "there is no such argument"),
-        ({"address": "1 ELM", "parcels": "7"}, "give parcels or address, and not both"),
-        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
+        ({"owner": "SMITH"}, "owner: "),
+        ({"address": "1 ELM", "parcels": "7"}, "parcels or address"),
+        ({"parcels": "1.23E+10"}, "shortened"),
     ],
 )
 def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: str) -> None:
@@ -141,7 +142,7 @@ def test_what_cannot_be_asked_of_a_site_is_refused(given: dict[str, str], said: 
 
 
 def test_what_is_submitted_must_be_numbers_that_the_platform_knows() -> None:
-    with pytest.raises(UsageError, match="that is its account, as in Summary"):
+    with pytest.raises(UsageError, match=r"'12-0034-0'.*account"):
         PatriotSpider.check_item(Found("parcel", "12-0034-0"))
     assert PatriotSpider.check_item(Found("parcel", "0123")).key == "0123"
     assert PatriotSpider.check_item(Found("address", " 1  ELM ")).key == "1 ELM"

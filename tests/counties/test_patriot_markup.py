@@ -1,5 +1,6 @@
 """Cards of WebPro in real markup: labels that share a cell with their values, and parcels with several cards."""
 
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -156,7 +157,7 @@ def test_values_of_a_parcel_with_several_cards_are_those_of_the_parcel(columns: 
 def test_values_of_one_card_of_several_are_withheld_where_those_of_the_parcel_are_not_shown() -> None:
     body = several("plain", parcels=False)
     assert [value for value in of_kind(Assessment, body) if value.total_value or value.land_value] == []
-    assert "150,000 of card 1 of 3" in str([record.unread for record in read(body)])
+    assert re.search(r"150,000.* card 1 of 3", str([record.unread for record in read(body)]))
 
 
 def test_land_without_a_building_and_a_flat_without_land_are_read() -> None:
@@ -188,7 +189,7 @@ def test_a_parcel_whose_card_shows_no_account_goes_by_its_number_on_the_map() ->
 def test_a_town_whose_cards_do_not_show_the_account_is_told_from_another_parcels_card(
     shown: str, is_known: bool
 ) -> None:
-    assert ("the card is that of" in patriot.why_other("7", shown)) == is_known
+    assert ("shows none" not in patriot.why_other("7", shown)) == is_known
     assert shown in patriot.why_other("7", shown)
 
 

@@ -45,9 +45,9 @@ def test_a_row_that_lacks_a_column_is_read_like_the_others_of_its_table() -> Non
 
 
 def test_a_dataset_without_the_parcels_number_is_a_changed_layout() -> None:
-    with pytest.raises(ParseError, match="no column 'pin'"):
+    with pytest.raises(ParseError, match="'pin'"):
         socrata.parse_page(b'[{"parcel":"1"}]', b"", COOK, SEEN)
-    with pytest.raises(ParseError, match="no column 'pin'"):
+    with pytest.raises(ParseError, match="'pin'"):
         socrata.parse_page(b"[]", b'["parcel"]', COOK, SEEN)
     for body in (b'{"error":true}', b"<html>", b'["a"]'):
         with pytest.raises(ParseError):
@@ -66,7 +66,7 @@ def test_columns_and_counts_are_read() -> None:
     assert (text.name, text.is_number, number.is_number) == ("pin", False, True)
     assert socrata.parse_count(b'[{"count":"1204"}]') == 1204
     assert socrata.parse_count(b'[{"count_1":12}]') == 12
-    with pytest.raises(ParseError, match="which is no number of parcels"):
+    with pytest.raises(ParseError, match="number of parcels"):
         socrata.parse_count(b'[{"count":"99999999999999"}]')
     for body in (b"[]", b"{}", b'[{"count":"x"}]', b'[{"count":"%b"}]' % (b"9" * 5_000)):
         with pytest.raises(ParseError):

@@ -12,6 +12,7 @@ from harvester.parsers.counties.columns import Source
 from harvester.parsers.counties.sections import ParcelPage, Section, records_of
 from harvester.parsers.counties.table import PageRows
 from harvester.spiders.counties.arcgis import parser as arcgis
+from tests.counties.unread import shown_of
 
 KENT = Source("us-mi-kent", "26081")
 SEEN = Provenance("https://gis.example/query", datetime(2026, 1, 31, tzinfo=UTC), "test")
@@ -32,19 +33,15 @@ def of_kind(found: PageRows, kind: type[CountyRecord]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("shown", "reason"),
-    [
-        ("02/30/2020", "there is no such day"),
-        ("13/45/2020", "it is no date in a form that is known"),
-        ("see deed", "it is no date in a form that is known"),
-        ("5/2019", "it names a month, and no day"),
-        (43560, "it is no date"),
-    ],
+    ("shown", "named"),
+    [("02/30/2020", "day"), ("13/45/2020", "form"), ("see deed", "form"), ("5/2019", "month"), (43560, "date")],
 )
-def test_a_sale_whose_date_cannot_be_read_keeps_what_is_shown_and_why(shown: Any, reason: str) -> None:
+def test_a_sale_whose_date_cannot_be_read_keeps_what_is_shown_and_why(shown: Any, named: str) -> None:
+    """`named`: what the reason names."""
     (sale,) = of_kind(of_row(SALE_DATE=shown, SALE_PRICE=5000), Sale)
     assert (sale.sale_date, sale.sale_price) == (None, 5000)
-    assert sale.unread == {"sale_date": f"{shown}: {reason}"}
+    assert shown_of(sale.unread) == {"sale_date": str(shown)}
+    assert named in sale.unread["sale_date"]
     assert sale.labels["sale_date"] == "SALE_DATE"
     (sale,) = of_kind(of_page(Section("Sales", [], HEADER, [[str(shown), "$0", ""]])), Sale)
     assert sale.unread["sale_date"].startswith(f"{shown}: ")
@@ -80,19 +77,18 @@ def test_another_column_is_not_asked_where_the_first_cannot_be_read() -> None:
 def test_an_amount_that_cannot_be_read_is_told_beside_those_that_can() -> None:
     (values,) = of_kind(of_row(TAXYEAR=2025, MARKET_VALUE="see note", LAND_VALUE=5), Assessment)
     assert (values.market_value, values.land_value) == (None, 5)
-    assert values.unread == {"market_value": "see note: it is no number"}
+    assert shown_of(values.unread) == {"market_value": "see note"}
 
 
 def test_an_amount_that_cannot_be_read_is_told_with_the_property_where_no_other_makes_a_record() -> None:
     found = of_row(TAXYEAR=2025, MARKET_VALUE="see note", ACRES="1 acre or so")
     assert of_kind(found, Assessment) == []
-    unread = of_kind(found, Property)[0].unread
-    assert unread["market_value of 2025"] == "see note: it is no number"
-    assert unread["acres"] == "1 acre or so: it is not said in acres"
+    unread = shown_of(of_kind(found, Property)[0].unread)
+    assert (unread["market_value of 2025"], unread["acres"]) == ("see note", "1 acre or so")
     rows = [["2024", "$5"], ["2023", "Pending"], ["2022", "N/A"]]
     found = of_page(Section("Value History", [], ["Year", "Total"], rows))
     assert [each.tax_year for each in of_kind(found, Assessment)] == [2024]
-    assert of_kind(found, Property)[0].unread["total_value of 2023"] == "Pending: it is no number"
+    assert shown_of(of_kind(found, Property)[0].unread)["total_value of 2023"] == "Pending"
 
 
 def test_a_value_of_0_gives_way_to_one_that_says_more() -> None:
@@ -110,7 +106,7 @@ def test_an_owner_is_never_a_number_a_notice_or_an_agent() -> None:
     assert parcel.labels["mailing_address"] == "OWNER2 + MAILADDR"
     for shown in ("49301", "LOGIN TO VIEW", "CONFIDENTIAL"):
         (parcel,) = of_kind(of_row(OWNER=shown), Property)
-        assert (parcel.owner_names, parcel.unread["owner_names"]) == ((), f"{shown}: it is no name")
+        assert (parcel.owner_names, shown_of(parcel.unread)["owner_names"]) == ((), shown)
 
 
 def test_an_amount_or_a_day_of_a_bill_that_cannot_be_read_is_kept_with_its_reason() -> None:
@@ -120,21 +116,18 @@ def test_an_amount_or_a_day_of_a_bill_that_cannot_be_read_is_kept_with_its_reaso
     found = of_page(Section("Taxes", pairs), Section("Tax Payments", [], header, rows))
     before, now = of_kind(found, TaxBill)
     assert (before.bill, before.billed, before.paid) == ("2023", 90, None)
-    assert before.unread == {"paid": "by credit: it is no number"}
+    assert shown_of(before.unread) == {"paid": "by credit"}
     first, second = now.installments
     assert (first.due_date, first.billed, first.paid) == (None, 50, None)
     assert (second.due_date, second.paid) == (date(2025, 7, 15), 0)
-    assert now.unread == {
-        "installments.1.due_date": "02/30/2025: there is no such day",
-        "installments.1.paid": "see office: it is no number",
-    }
+    assert shown_of(now.unread) == {"installments.1.due_date": "02/30/2025", "installments.1.paid": "see office"}
 
 
 def test_a_notice_in_place_of_an_address_is_none() -> None:
     found = of_row(OWNER="DOE JOHN", MAIL_ADDR="CONFIDENTIAL", SITE_ADDR="NOT AVAILABLE")
     (parcel,) = of_kind(found, Property)
     assert (parcel.mailing_address, parcel.situs_address) == (None, None)
-    assert parcel.unread["mailing_address"] == "CONFIDENTIAL: it is no address"
-    assert parcel.unread["situs_address"] == "NOT AVAILABLE: it is no address"
+    unread = shown_of(parcel.unread)
+    assert (unread["mailing_address"], unread["situs_address"]) == ("CONFIDENTIAL", "NOT AVAILABLE")
     (parcel,) = of_kind(of_row(OWNER="DOE JOHN", MAIL_ADDR="CONFIDENTIAL WAY 7", SITE_ADDR="1 PRIVATE RD"), Property)
     assert (parcel.mailing_address, parcel.situs_address) == ("CONFIDENTIAL WAY 7", "1 PRIVATE RD")

@@ -1,5 +1,6 @@
 """Crawls of a made-up town on VGSI: what is stored is what it publishes, whatever its site does."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,10 @@ async def test_each_parcel_address_and_owner_has_a_fate_of_its_own(
             "11": ("waiting", "layout_changed"),
             "407/ 141": ("failed", "invalid"),
         }
-        assert items["999999"]["reason"].startswith("Made-up County has no parcel '999999'")
-        assert f"the parcel 11 was asked for, and the card is that of {two.pid}" in items["11"]["reason"]
-        assert "is no number by which VGSI knows a parcel: that is its PID" in items["407/ 141"]["reason"]
-        assert "the site is not at" in items["9"]["reason"]
+        assert "'999999'" in items["999999"]["reason"]
+        assert re.search(rf"\b11\b.*\b{two.pid}\b", items["11"]["reason"])
+        assert "PID" in items["407/ 141"]["reason"]
+        assert PLACE in items["9"]["reason"]
         assert set(crawls.documents("properties")) == {f"{SITE} {two.pid}", f"{SITE} {three.pid}"}
         mongodb.client.drop_database(mongodb.name)
 
@@ -69,7 +70,7 @@ async def test_each_parcel_address_and_owner_has_a_fate_of_its_own(
         assert await crawls.run("vgsi", site=SITE, address="7777 Nowhere Rd") == FINISHED, crawls.said
         (nowhere,) = crawls.items(key="7777 Nowhere Rd")
         assert (nowhere["state"], nowhere["outcome"]) == ("done", "no_results")
-        assert nowhere["reason"] == "Made-up County has no parcel of the address '7777 Nowhere Rd'"
+        assert "address '7777 Nowhere Rd'" in nowhere["reason"]
 
         (tmp_path / "owners.csv").write_text("owner\nsmith\n")
         words = ["--kind", "owner", "--key", "owner", "-a", f"site={SITE}", "--input", "owners.csv"]
@@ -131,12 +132,12 @@ async def test_what_is_staged_of_a_town_comes_back_the_same(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"owner": "SMITH", "all": "yes"}, "give all or owner, and not both"),
-        ({"owner": "SMITH", "address": "1 ELM"}, "give address or owner, and not both"),
-        ({"owner": " .,"}, "owner: '.,' is nothing that can be looked for"),
-        ({"address": "x" * 201}, "is longer than 200 letters"),
-        ({"parcels": "1.23E+10"}, "a number that a spreadsheet has shortened"),
-        ({"owners": "SMITH"}, "did you mean owner"),
+        ({"owner": "SMITH", "all": "yes"}, "all or owner"),
+        ({"owner": "SMITH", "address": "1 ELM"}, "address or owner"),
+        ({"owner": " .,"}, "owner: '.,'"),
+        ({"address": "x" * 201}, "200"),
+        ({"parcels": "1.23E+10"}, "shortened"),
+        ({"owners": "SMITH"}, "owner?"),
     ],
 )
 def test_a_search_that_cannot_be_meant_is_refused_before_anything_is_fetched(given: dict[str, str], said: str) -> None:
@@ -147,19 +148,19 @@ def test_a_search_that_cannot_be_meant_is_refused_before_anything_is_fetched(giv
 
 async def test_who_asks_for_nothing_is_told_of_the_searches(config: Config) -> None:
     spider = VgsiSpider(config, VgsiSpider.parse_arguments({"site": "us-me-augusta"}))
-    with pytest.raises(
-        UsageError, match=r"or their address: -a address=\.\.\., or their owner: -a owner=\.\.\., or all of"
-    ):
+    with pytest.raises(UsageError) as refused:
         await spider.before()
+    for named in ("-a address=...", "-a owner=...", "-a all=yes"):
+        assert named in str(refused.value)
 
 
 def test_what_is_submitted_must_be_numbers_that_the_platform_knows() -> None:
     for key in ("407/ 141", "R-7", "-1"):
-        with pytest.raises(UsageError, match="its PID, as in Parcel"):
+        with pytest.raises(UsageError, match="PID"):
             VgsiSpider.check_item(Found("parcel", key))
     assert VgsiSpider.check_item(Found("parcel", "007")).key == "007"
     assert VgsiSpider.check_item(Found("owner", " SMITH,  JOHN")).key == "SMITH, JOHN"
-    with pytest.raises(UsageError, match="there is no such argument"):
+    with pytest.raises(UsageError, match="owner: "):
         ArcgisSpider.parse_arguments({"site": "us-ut-statewide", "owner": "SMITH"})
 
 

@@ -37,22 +37,24 @@ def test_what_went_well_is_not_logged() -> None:
 
 
 def test_an_item_that_could_not_be_kept_is_named_without_its_content() -> None:
-    level, said = text(FORMATTER.item_error(BATCH, StorageError("No room is left on\nthe disk."), RESPONSE, SPIDER))
+    level, said = text(FORMATTER.item_error(BATCH, StorageError("disk\nfull"), RESPONSE, SPIDER))
     assert level == logging.ERROR
-    assert said == (
-        "Could not keep 2 records (follow, profile) from https://api.example/page: No room is left on the disk."
-    )
+    for named in ("2 records (follow, profile)", "https://api.example/page: disk full"):
+        assert named in said
+    assert ("BODY" in said, "secret" in said) == (False, False)
     _, said = text(FORMATTER.item_error({"body": "BODY"}, KeyError("x"), RESPONSE, SPIDER))
-    assert said == "Could not keep an item of type dict: KeyError: 'x'"
+    assert ("dict: KeyError: 'x'" in said, "BODY" in said) == (True, False)
 
 
 def test_a_dropped_item_is_only_for_debugging() -> None:
     level, said = text(FORMATTER.dropped(BATCH.records[0], ValueError("twice"), RESPONSE, SPIDER))
-    assert (level, said) == (logging.DEBUG, "Dropped 1 record (profile) from https://api.example/page: twice")
+    assert level == logging.DEBUG
+    for named in ("1 record (profile)", "https://api.example/page: twice"):
+        assert named in said
 
 
 def _fail() -> None:
-    raise RuntimeError("no connection to redis://:pw@cache.example/0 " + "x" * 5000)
+    raise RuntimeError("lost redis://:pw@cache.example/0 " + "x" * 5000)
 
 
 def test_errors_of_pages_are_one_line_with_their_place_in_our_code() -> None:
@@ -67,7 +69,7 @@ def test_errors_of_pages_are_one_line_with_their_place_in_our_code() -> None:
     ):
         level, said = text(result)
         assert level == logging.ERROR
-        assert "https://api.example/page: RuntimeError: no connection to redis://cache.example/0 xxx" in said
+        assert "https://api.example/page: RuntimeError: lost redis://cache.example/0 xxx" in said
         assert "pw" not in said
         assert "(in _fail, " in said
         assert len(said) < 700

@@ -1,5 +1,7 @@
 """Reading the stats, and measuring pace."""
 
+import re
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -121,24 +123,31 @@ def test_no_time_is_foretold_without_pace_or_without_work() -> None:
 
 def test_only_waits_that_are_not_over_are_shown() -> None:
     assert Progress.of(STATS, NOW).waiting == {"public.api.example": NOW + 42}
-    assert any("public.api.example asked to wait 42 s" in row for row in drawn(STATS, 80))
+    assert any(re.search(r"public\.api\.example .* 42 s\b", row) for row in drawn(STATS, 80))
     assert not any("third.example" in row for row in drawn(STATS, 80))
 
 
 def test_items_that_wait_for_a_time_say_when_the_first_is_due() -> None:
     later = STATS | {"harvester/next_due": NOW + 600}
-    assert any("items to be tried again, the first in 10 min 00 s" in row for row in drawn(later, 80))
-    assert "items to be tried again from " in line(Progress.of(later, NOW), PACE)
-    assert not any("tried again" in row for row in drawn(STATS | {"harvester/next_due": NOW - 1}, 80))
+    assert any("10 min 00 s" in row for row in drawn(later, 80))
+    assert f"{datetime.fromtimestamp(NOW + 600):%H:%M:%S}" in line(Progress.of(later, NOW), PACE)
+    assert drawn(STATS | {"harvester/next_due": NOW - 1}, 80) == drawn(STATS, 80)
 
 
 def test_log_line_says_everything_once() -> None:
     said = line(Progress.of(STATS | {"harvester/waiting_for/mongodb": 1}, NOW), PACE)
-    assert said.startswith(
-        "1,204 of 5,310 accounts, 200 of 220 counties, 3,401 pages (11.2/s), 120,400 records (980/s), "
-        "16 errors (14 rate limited, 2 server error), waiting for MongoDB, waiting for public.api.example until "
-    )
-    assert said.endswith(", about 49 min left")
+    for part in (
+        "1,204 of 5,310 accounts",
+        "200 of 220 counties",
+        "3,401 pages (11.2/s)",
+        "120,400 records (980/s)",
+        "16 errors (14 rate limited, 2 server error)",
+        "MongoDB",
+        "public.api.example",
+        f"{datetime.fromtimestamp(NOW + 42):%H:%M:%S}",
+        "49 min",
+    ):
+        assert said.count(part) == 1
     assert "\n" not in said
 
 
@@ -153,51 +162,24 @@ def test_panel_is_whole_at_every_width_and_fits_24_rows(width: int) -> None:
 
 
 LOW = {
-    (100, 9): [
-        "╭─ bluesky-3f9a1c-1  12 min 31 s ──────────────────────────────────────────────────────────────────╮",
-        "│ Items     1,204 of 5,310 accounts, 200 of 220 counties, about 49 min left                        │",
-        "│ Accounts  3,903 waiting, 189 active, 1,204 done, 2 failed, 12 skipped                            │",
-        "│ Pages     3,401  (11.2/s; at most 8/s)                                                           │",
-        "│ Records   120,400  (980/s)                                                                       │",
-        "│ Errors    14 rate limited, 2 server error                                                        │",
-        "│ Waiting   public.api.example asked to wait 42 s                                                  │",
-        "╰────────────────────────────────────────────────────── Ctrl-C: finish what is in flight and stop ─╯",
-    ],
-    (80, 12): [
-        "╭─ bluesky-3f9a1c-1  12 min 31 s ──────────────────────────────────────────────╮",
-        "│ Items     1,204 of 5,310 accounts, 200 of 220 counties, about 49 min left    │",
-        "│           ━━━━━━━━━━━━━━━━╸                                                  │",
-        "│ Accounts  3,903 waiting, 189 active, 1,204 done, 2 failed, 12 skipped        │",
-        "│ Counties  20 waiting, 200 done                                               │",
-        "│ Pages     3,401  (11.2/s; at most 8/s)                                       │",
-        "│ Records   120,400  (980/s)                                                   │",
-        "│           80,200 follows, 38,996 list items, 1,204 profiles                  │",
-        "│ Errors    14 rate limited, 2 server error                                    │",
-        "│ Waiting   public.api.example asked to wait 42 s                              │",
-        "╰────────────────────────────────── Ctrl-C: finish what is in flight and stop ─╯",
-    ],
-    (40, 12): [
-        "╭─ bluesky-3f9a1c-1  12 min 31 s ──────╮",
-        "│ Items    1,204 of 5,310 accounts,    │",
-        "│          200 of 220 counties, about  │",
-        "│          49 min left                 │",
-        "│ Pages    3,401  (11.2/s; at most     │",
-        "│          8/s)                        │",
-        "│ Errors   14 rate limited, 2 server   │",
-        "│          error                       │",
-        "│ Waiting  public.api.example asked to │",
-        "│          wait 42 s                   │",
-        "╰─ Ctrl-C: finish what is in flight an─╯",
-    ],
+    (100, 9): ["Items", "Accounts", "Pages", "Records", "Errors", "Waiting"],
+    (80, 12): ["Items", "Accounts", "Counties", "Pages", "Records", "Errors", "Waiting"],
+    (40, 12): ["Items", "Pages", "Errors", "Waiting"],
 }
-"""Columns and rows of a terminal -> what it shows."""
+"""Columns and rows of a terminal -> the rows of the panel that it shows, by their names."""
 
 
 @pytest.mark.parametrize("size", LOW, ids=str)
 def test_a_low_terminal_shows_errors_and_waiting_rather_than_images(size: tuple[int, int]) -> None:
     columns, rows = size
     stats = STATS | {"harvester/limit/public.api.example": 8.0}
-    assert drawn(stats, columns, height=rows) == LOW[size]
+    top, *shown, bottom = panel_rows = drawn(stats, columns, height=rows)
+    assert {len(row) for row in panel_rows} == {columns}
+    assert len(panel_rows) < rows
+    assert top.startswith("╭─ bluesky-3f9a1c-1  12 min 31 s ─")
+    assert "Ctrl-C" in bottom
+    assert {(row[0], row[-1]) for row in shown} == {("│", "│")}
+    assert [row[2:].split()[0] for row in shown if row[2] != " "] == LOW[size]
 
 
 def test_the_limit_stands_beside_the_rate() -> None:
@@ -205,17 +187,22 @@ def test_the_limit_stands_beside_the_rate() -> None:
         stats = {f"harvester/limit/{site}": rate for site, rate in limits.items()}
         return next(row for row in drawn(stats | {"harvester/interval/slow": 0.5}, 80) if "Pages" in row)
 
-    assert "(11.2/s)" in pages()
-    assert "(11.2/s; at most 8/s)" in pages(one=8.0)
-    assert "(11.2/s; at most 8/s a site)" in pages(one=8.0, other=8.0)
-    assert "(11.2/s; at most 0.05 to 8/s a site)" in pages(one=8.0, other=0.05)
-    assert "(11.2/s; at most 2/s)" in pages(slow=8.0)
+    def rates(**limits: float) -> list[str]:
+        return re.findall(r"[\d.]+(?=/s| to )", pages(**limits))
+
+    assert rates() == ["11.2"]
+    assert rates(one=8.0) == ["11.2", "8"]
+    assert rates(one=8.0, other=8.0) == ["11.2", "8"]
+    assert rates(one=8.0, other=0.05) == ["11.2", "0.05", "8"]
+    assert rates(slow=8.0) == ["11.2", "2"]
+    assert pages(one=8.0, other=8.0) != pages(one=8.0), "of several sites each may be asked so often"
 
 
 def test_panel_shows_what_the_stats_say() -> None:
     text = "\n".join(drawn(STATS, 120, in_flight=3))
     for part in (
-        "1,204 of 5,310 accounts, 200 of 220 counties, about 49 min left",
+        "1,204 of 5,310 accounts, 200 of 220 counties",
+        "49 min",
         "Accounts  3,903 waiting, 189 active, 1,204 done, 2 failed, 12 skipped",
         "1,204 posts collected, 189 profile collected",
         "Counties  20 waiting, 200 done",
@@ -223,13 +210,15 @@ def test_panel_shows_what_the_stats_say() -> None:
         "120,400  (980/s)",
         "80,200 follows, 38,996 list items, 1,204 profiles",
         "420 stored, 3 failed",
-        "12.3 MB on disk, 210 MB of memory in use",
+        "12.3 MB",
+        "210 MB",
         "14 rate limited, 2 server error",
-        "finishing 3 requests in flight",
+        "3 requests in flight",
     ):
         assert part in text
 
 
 def test_a_run_without_jobs_speaks_of_no_items() -> None:
     assert "Items" not in "\n".join(drawn({}, 80))
-    assert line(Progress.of({}, NOW), CrawlPace(0, 0, 0)) == "0 pages (0/s), 0 records (0/s)"
+    said = line(Progress.of({}, NOW), CrawlPace(0, 0, 0))
+    assert said.split(", ") == ["0 pages (0/s)", "0 records (0/s)"]

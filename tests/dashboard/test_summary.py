@@ -1,6 +1,7 @@
 """The end of a run in words, from made-up stats."""
 
 import io
+import re
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -13,10 +14,13 @@ import harvester.items.bluesky  # noqa: F401  the kinds of records that the stat
 from harvester.config import Config, load_config
 from harvester.dashboard.panel import records_listed
 from harvester.dashboard.summary import (
+    AT_ITS_END,
     ENDINGS,
+    INCOMPLETE,
     JUDGED,
     NOT_CONTINUED,
     OPENED_BY,
+    UP_TO_DATE,
     ResultPlaces,
     Summary,
     show,
@@ -48,6 +52,13 @@ def rows(summary: Summary) -> dict[str, str]:
     return dict([*summary.collected, *summary.missing, *summary.places])
 
 
+def counts_in(said: str) -> tuple[int, dict[str, int]]:
+    """The number of a row such as `12: 9 max items, 3 opt out`, and the numbers of its parts."""
+    total, _, rest = said.partition(": ")
+    parts = re.findall(r"(?:^|[,;] )(\d[\d,]*) ([^,;]+)", rest)
+    return int(total.replace(",", "")), {name: int(number.replace(",", "")) for number, name in parts}
+
+
 def printed(summary: Summary, width: int = 80, terminal: bool = False) -> str:
     file = io.StringIO()
     show(summary, Console(file=file, width=width, force_terminal=terminal))
@@ -56,15 +67,15 @@ def printed(summary: Summary, width: int = 80, terminal: bool = False) -> str:
 
 def test_a_good_run_says_so_and_asks_for_nothing() -> None:
     summary = summarise(FINISHED, PLACES, COMMAND)
-    assert summary.title == (
-        "bluesky-3f9a1c-1 is complete; all monitors passed. 3,401 pages in 5 min 12 s (10.9 pages/s, 257 records/s)."
-    )
+    for named in ("bluesky-3f9a1c-1", "3,401 pages", "5 min 12 s", "10.9 pages/s", "257 records/s"):
+        assert named in summary.title
     assert summary.mood == "good"
     assert summary.missing == []
     assert summary.command is None
     assert rows(summary)["accounts"] == "1,204 of 1,204"
     assert rows(summary)["new records"] == "80,200 follows, 12 list items"
-    assert rows(summary)["MongoDB"] == "database harvester, mongodb://db.example:27017: follows, list_items"
+    for named in ("harvester", "mongodb://db.example:27017", "follows, list_items"):
+        assert named in rows(summary)["MongoDB"]
 
 
 def test_items_that_are_worked_off_are_no_share_of_something() -> None:
@@ -72,7 +83,7 @@ def test_items_that_are_worked_off_are_no_share_of_something() -> None:
     stats = FINISHED | {f"harvester/items/account/{state}": count for state, count in states.items()}
     assert rows(summarise(stats, PLACES, COMMAND))["accounts"] == "45 done, 3 failed, 35 skipped"
     left = stats | {"harvester/items/account/waiting": 1}
-    assert rows(summarise(left, PLACES, COMMAND))["accounts"].startswith("45 of 84 (posts collected: ")
+    assert rows(summarise(left, PLACES, COMMAND))["accounts"].startswith("45 of 84")
 
 
 def test_labels_that_nobody_reads_are_told_with_how_often_they_came() -> None:
@@ -90,7 +101,7 @@ def test_what_was_seen_again_is_what_an_earlier_run_stored() -> None:
     earlier = summarise(twice | {"harvester/records/seen_again/follow": 150}, PLACES, COMMAND)
     assert rows(earlier)["seen again"] == "150 follows"
     assert rows(earlier)["new records"] == "80,000 follows, 12 list items"
-    assert "(10.9 pages/s, 257 records/s)" in earlier.title
+    assert re.findall(r"[\d.]+ (?:pages|records)/s", earlier.title) == ["10.9 pages/s", "257 records/s"]
 
 
 def test_what_was_taken_back_is_no_more_collected() -> None:
@@ -104,8 +115,8 @@ def test_what_was_taken_back_is_no_more_collected() -> None:
 def test_a_run_without_a_contact_says_so_in_its_last_lines() -> None:
     summary = summarise(FINISHED | {"harvester/no_contact": 1, "finish_reason": "shutdown"}, PLACES, COMMAND)
     text = printed(summary)
-    assert " ".join(text.split()).count("HARVESTER_CONTACT is not set") == 1
-    assert text.index("HARVESTER_CONTACT") > text.index("Where it lies")
+    assert text.count("HARVESTER_CONTACT") == 1
+    assert text.index("HARVESTER_CONTACT") > text.index(PLACES.server)
     assert text.rstrip().endswith(COMMAND)
     assert "HARVESTER_CONTACT" not in printed(summarise(FINISHED, PLACES, COMMAND))
 
@@ -120,15 +131,14 @@ def test_a_run_that_leaves_dead_letters_is_not_called_complete_and_says_how_to_s
     dead = {"harvester/frontier/dead/blocked": 9, "harvester/frontier/dead/not_stored": 3}
     stats = FINISHED | dead | {"harvester/records/dropped/item": 2, "harvester/records/dropped/item/seen_before": 2}
     summary = summarise(stats, replace(PLACES, spider="feeds"), COMMAND)
-    assert summary.title.startswith("bluesky-3f9a1c-1 is at its end, but some requests of it were given up; all")
+    assert f"bluesky-3f9a1c-1 is {AT_ITS_END}; " in summary.title
     assert "complete" not in printed(summary)
     assert summary.mood == "unfinished"
     found = rows(summary)
-    assert found["dead letters"] == (
-        "12: 9 blocked, 3 not stored; see `harvester frontier dead feeds`; "
-        "`harvester frontier replay feeds --all` tries again"
-    )
-    assert found["items dropped"] == "2: 2 seen before"
+    assert counts_in(found["dead letters"]) == (12, {"blocked": 9, "not stored": 3})
+    for command in ("harvester frontier dead feeds", "harvester frontier replay feeds --all"):
+        assert command in found["dead letters"]
+    assert counts_in(found["items dropped"]) == (2, {"seen before": 2})
 
 
 def test_all_that_is_missing_is_listed_with_its_reason() -> None:
@@ -155,26 +165,31 @@ def test_all_that_is_missing_is_listed_with_its_reason() -> None:
         "harvester/report": "data/reports/bluesky/1.html",
     }
     found = rows(summarise(stats, PLACES, COMMAND))
-    assert found["accounts failed"] == "2: 2 gone"
-    assert found["accounts skipped"] == "12: 9 max items, 3 opt out: !no-unauthenticated"
-    assert found["accounts to be tried again"] == "42: 40 timeout, 2 server error: HTTP 503"
-    assert found["next try"] == "from 2027-01-15 08:00 UTC on"
+    assert counts_in(found["accounts failed"]) == (2, {"gone": 2})
+    assert counts_in(found["accounts skipped"]) == (12, {"max items": 9, "opt out: !no-unauthenticated": 3})
+    (again,) = (said for said in found.values() if "timeout" in said)
+    assert counts_in(again) == (42, {"timeout": 40, "server error: HTTP 503": 2})
+    assert "2027-01-15 08:00 UTC" in found["next try"]
     assert found["accounts left"] == "4,050", "those that are to be tried again are not counted twice"
     assert found["counties left"] == "20"
     assert found["counties failed"] == "4"
-    assert found["accounts"] == "1,204 of 5,310 (posts collected: 1,204, profile collected: 189)"
+    assert found["accounts"].startswith("1,204 of 5,310")
+    stages = dict(re.findall(r"(\w+) collected: ([\d,]*\d)", found["accounts"]))
+    assert stages == {"posts": "1,204", "profile": "189"}
     assert found["counties"] == "200 of 224"
     assert found["seeds rejected"] == "1"
     assert found["requests refused"].startswith("6 ")
-    assert found["opted out"] == "5 profiles reduced to a stub; 7 posts dropped; 1 like purged"
-    assert found["posts rejected"] == "3: 2 bad uri, 1 no cid"
-    assert found["images failed"] == "4: 3 too large, 1 not found"
-    assert found["errors met"].startswith("16: 10 rate limited at public.api.example, 4 rate limited at other.example")
-    assert found["unclassified"] == "1 failure that no rule knew; see the log"
+    assert re.findall(r"\d+ \w+", found["opted out"]) == ["5 profiles", "7 posts", "1 like"]
+    assert counts_in(found["posts rejected"]) == (3, {"bad uri": 2, "no cid": 1})
+    assert counts_in(found["images failed"]) == (4, {"too large": 3, "not found": 1})
+    total, errors = counts_in(found["errors met"])
+    at_public, at_other = "rate limited at public.api.example", "rate limited at other.example"
+    assert (total, list(errors.items())[:2]) == (16, [(at_public, 10), (at_other, 4)])
+    assert found["unclassified"].startswith("1 failure")
     assert found["staged records"] == "data/staging/bluesky"
     assert found["images"] == "data/images"
     assert found["report"] == "data/reports/bluesky/1.html"
-    assert "the monitors found 2 faults" in summarise(stats, PLACES, COMMAND).title
+    assert "2 faults" in summarise(stats, PLACES, COMMAND).title
 
 
 def test_names_in_a_sentence_stay_as_they_are_typed() -> None:
@@ -185,10 +200,9 @@ def test_names_in_a_sentence_stay_as_they_are_typed() -> None:
         "harvester/errors/server_error/my_host.example": 2,
     }
     found = rows(summarise(FINISHED | reasons | {"harvester/items/account/skipped": 5}, PLACES, COMMAND))
-    assert found["accounts skipped"] == (
-        "5: 3 set HARVESTER_TOKEN, 1 feed: layout changed: a_field is gone, 1 not found: no_such.example"
-    )
-    assert "2 server error at my_host.example" in found["errors met"]
+    own, read, missing = "set HARVESTER_TOKEN", "feed: layout changed: a_field is gone", "not found: no_such.example"
+    assert counts_in(found["accounts skipped"]) == (5, {own: 3, read: 1, missing: 1})
+    assert counts_in(found["errors met"]) == (2, {"server error at my_host.example": 2})
 
 
 def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
@@ -196,7 +210,7 @@ def test_many_reasons_are_cut_and_the_rest_is_counted() -> None:
     summary = summarise({"harvester/items/account/failed": 52} | reasons, PLACES, COMMAND)
     said = rows(summary)["accounts failed"]
     assert said.startswith("52: 10 reason 0 xxx")
-    assert said.endswith("12 for other reasons")
+    assert list(counts_in(said)[1].values()) == [10, 9, 8, 7, 6, 12]
     assert len(said) < 500
 
 
@@ -206,24 +220,22 @@ def test_an_unfinished_run_says_why_and_how_to_continue(reason: str) -> None:
     assert (summary.command is None) == (reason in ("finished", *NOT_CONTINUED))
     assert "_" not in summary.title
     assert (summary.mood == "good") == (reason == "finished")
-    assert ("To continue, run the same command again:\n  " + COMMAND in printed(summary)) == (
-        reason not in ("finished", *NOT_CONTINUED)
-    )
+    assert (f"\n  {COMMAND}\n" in printed(summary)) == (reason not in ("finished", *NOT_CONTINUED))
 
 
 @pytest.mark.parametrize(
-    ("reason", "ending"),
+    ("reason", "named"),
     [
-        ("closespider_pagecount", "stopped at the limit CLOSESPIDER_PAGECOUNT"),
-        ("closespider_timeout_no_item", "stopped at the limit CLOSESPIDER_TIMEOUT_NO_ITEM"),
-        ("seen_enough", "stopped by its spider: seen enough"),
-        ("cancelled", "stopped by its spider: cancelled"),
+        ("closespider_pagecount", "CLOSESPIDER_PAGECOUNT"),
+        ("closespider_timeout_no_item", "CLOSESPIDER_TIMEOUT_NO_ITEM"),
+        ("seen_enough", "seen enough"),
+        ("cancelled", "cancelled"),
     ],
 )
-def test_a_run_that_reached_a_limit_says_which_and_what_is_left(reason: str, ending: str) -> None:
+def test_a_run_that_reached_a_limit_says_which_and_what_is_left(reason: str, named: str) -> None:
     stats = FINISHED | {"finish_reason": reason, "harvester/verdict": "not judged"}
     summary = summarise(stats | {"harvester/frontier/left": 1200}, PLACES, COMMAND)
-    assert summary.title.startswith(f"bluesky-3f9a1c-1 is {ending}; not judged.")
+    assert re.match(rf"bluesky-3f9a1c-1 .*\b{named}; not judged", summary.title)
     assert (summary.mood, rows(summary)["requests left"], summary.command) == ("unfinished", "1,200", COMMAND)
     assert summarise(stats | {"harvester/frontier/left": 0}, PLACES, COMMAND).command is None
 
@@ -232,24 +244,19 @@ def test_a_job_whose_feeds_have_a_part_says_what_writes_all_of_it() -> None:
     part = {"finish_reason": "shutdown", "harvester/job_finished": False, "harvester/feeds/of_a_part": True}
     more = summarise(FINISHED | part, PLACES, COMMAND).more
     assert more
-    assert more[1] == "harvester jobs export bluesky-3f9a1c-1"
+    assert more[1].split() == ["harvester", "jobs", "export", "bluesky-3f9a1c-1"]
     assert summarise(FINISHED | {"harvester/feeds/of_a_part": True}, PLACES, COMMAND).more is None
 
 
 def test_the_last_words_are_why_and_what_to_type() -> None:
-    said = {"finish_reason": "blocked", CAUSE: f"api.example refuses to answer ({'no ' * 40}). Wait."}
+    cause = f"api.example refuses to answer ({'no ' * 40}). Wait."
+    said = {"finish_reason": "blocked", CAUSE: cause}
     judged = {"harvester/verdict": "failed", JUDGED: ["Refusals: 7 of 9."], "harvester/run": "20260131-1"}
     last = printed(summarise(FINISHED | said | judged | {"harvester/report": "1.html"}, PLACES, COMMAND))
     why, _, typed = last.rpartition("\nWhy\n")[2].partition("\n\n")
-    assert " ".join(why.split()) == f"api.example refuses to answer ({'no ' * 40}). Wait.".replace("  ", " ")
-    assert typed.splitlines() == [
-        "All that the monitors found:",
-        "  harvester runs show 20260131-1",
-        "",
-        "To continue, run the same command again:",
-        f"  {COMMAND}",
-        "",
-    ]
+    assert " ".join(why.split()) == cause.replace("  ", " ")
+    commands = [line.strip() for line in typed.splitlines() if line.startswith("  ")]
+    assert commands == ["harvester runs show 20260131-1", COMMAND]
     only_judged = summarise(FINISHED | judged, PLACES, COMMAND)
     assert only_judged.causes == ["Refusals: 7 of 9."], "where nothing else said why"
     assert summarise(FINISHED, PLACES, COMMAND).causes == []
@@ -257,7 +264,7 @@ def test_the_last_words_are_why_and_what_to_type() -> None:
 
 def test_a_run_that_finds_all_fetched_before_says_what_to_type() -> None:
     summary = summarise(FINISHED | {"harvester/frontier/duplicates": 3}, replace(PLACES, spider="shop"), COMMAND)
-    assert printed(summary).rstrip().endswith("type this first:\n  harvester frontier forget shop --all")
+    assert printed(summary).split()[-5:] == ["harvester", "frontier", "forget", "shop", "--all"]
     assert (
         summarise(FINISHED | {"harvester/frontier/duplicates": 3, "harvester/frontier/leased": 1}, PLACES, "").more
         is None
@@ -267,13 +274,13 @@ def test_a_run_that_finds_all_fetched_before_says_what_to_type() -> None:
 def test_a_job_of_which_something_is_left_is_worth_another_run() -> None:
     summary = summarise(FINISHED | {"harvester/job_finished": False}, PLACES, COMMAND)
     assert summary.command == COMMAND
-    assert summary.title.startswith("bluesky-3f9a1c-1 is at its end, but some of it is left; ")
+    assert f"bluesky-3f9a1c-1 is {INCOMPLETE}; " in summary.title
 
 
 def test_a_standing_job_is_up_to_date_when_all_of_it_was_looked_at_and_is_continued() -> None:
     summary = summarise(FINISHED | {"harvester/next_look": 1_800_000_000.5}, PLACES, COMMAND)
-    assert summary.title.startswith("bluesky-3f9a1c-1 is up to date; ")
-    assert (rows(summary)["next look"], summary.command) == ("at 2027-01-15 08:00 UTC", COMMAND)
+    assert (f"bluesky-3f9a1c-1 is {UP_TO_DATE}; " in summary.title, summary.mood) == (True, "good")
+    assert ("2027-01-15 08:00 UTC" in rows(summary)["next look"], summary.command) == (True, COMMAND)
 
 
 def test_every_error_of_ours_has_words_for_its_ending() -> None:
@@ -284,8 +291,7 @@ def test_every_error_of_ours_has_words_for_its_ending() -> None:
 
 def test_an_empty_run_can_be_summarised() -> None:
     summary = summarise({}, PLACES, COMMAND)
-    assert summary.title.startswith("The crawl is stopped at once")
-    assert rows(summary)["new records"] == "none"
+    assert (summary.mood, rows(summary)["new records"]) == ("unfinished", "none")
 
 
 def test_text_is_plain_without_a_terminal_and_fits_a_narrow_one() -> None:
@@ -314,7 +320,7 @@ def test_addresses_and_commands_stay_on_one_line() -> None:
 def test_places_never_show_a_password() -> None:
     config = Config(mongodb_uri=SecretStr("mongodb://ann:secret@db.example:27017/?tls=true"))
     assert ResultPlaces.of(config, "bluesky").server == "mongodb://db.example:27017/?tls=true"
-    assert ResultPlaces.of(Config(), "bluesky").server == "a private server in .harvester"
+    assert ".harvester" in ResultPlaces.of(Config(), "bluesky").server
 
 
 def test_places_show_no_secret_among_the_options_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +336,8 @@ def test_the_command_that_continues_shows_no_secret_that_was_typed() -> None:
     """Standard error is a log in many places."""
     mask.add("battery-staple")
     summary = summarise(STATS | {"finish_reason": "shutdown"}, PLACES, "scrapy crawl shop -a password=battery-staple")
-    assert summary.command == "scrapy crawl shop -a password=***"
+    assert summary.command
+    assert summary.command.split() == ["scrapy", "crawl", "shop", "-a", "password=***"]
 
 
 def test_what_opens_the_database_is_there() -> None:

@@ -110,7 +110,7 @@ async def test_a_new_spider_runs_at_once_and_so_does_its_test(house: House, url:
         assert "1 failed" in await house.test(), "it sees what is read"
 
         again = await house.run(f"harvester spiders new my_county {site.url}{url}")
-        assert (again.code, "is there already; nothing was written" in again.log) == (2, True)
+        assert (again.code, "my_county" in again.log) == (2, True)
         assert saved.read_bytes() in (b"[]", b"<title>Another shop</title>")
         await house.runs(f"harvester spiders new another {site.url}{url}")
         listed = await house.runs("harvester spiders list")
@@ -119,22 +119,22 @@ async def test_a_new_spider_runs_at_once_and_so_does_its_test(house: House, url:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
+    ("arguments", "code", "named"),
     [
-        ("County {}", 2, "'County' is no name of a spider"),
-        ("class {}", 2, "'class' is no name of a spider"),
-        ("../county {}", 2, "'../county' is no name of a spider"),
-        ("county /etc/passwd", 2, "'/etc/passwd' is no address"),
-        ("county {}/nothing", 3, "/nothing does not come: not_found: HTTP 404"),
-        ("county {}/forbidden", 3, "/forbidden does not come: policy_denied"),
-        ("county {}/untitled", 2, "/untitled has no title"),
-        ("county {}/empty", 2, "/empty has no title"),
-        ("county {}/broken.json", 2, "/broken.json says that it is JSON, and is not"),
-        ("county {}/scalar.json", 2, "/scalar.json is neither an object nor an array"),
+        ("County {}", 2, ["'County'"]),
+        ("class {}", 2, ["'class'"]),
+        ("../county {}", 2, ["'../county'"]),
+        ("county /etc/passwd", 2, ["'/etc/passwd'"]),
+        ("county {}/nothing", 3, ["/nothing", "not_found: HTTP 404"]),
+        ("county {}/forbidden", 3, ["/forbidden", "policy_denied"]),
+        ("county {}/untitled", 2, ["/untitled", "title"]),
+        ("county {}/empty", 2, ["/empty", "title"]),
+        ("county {}/broken.json", 2, ["/broken.json", "JSON"]),
+        ("county {}/scalar.json", 2, ["/scalar.json", "object", "array"]),
     ],
 )
 async def test_a_spider_that_cannot_begin_is_refused_and_nothing_is_written(
-    house: House, arguments: str, code: int, sentence: str
+    house: House, arguments: str, code: int, named: list[str]
 ) -> None:
     class Forbidding(Site):
         robots = Answer(body=b"User-agent: *\nDisallow: /forbidden", kind="text/plain")
@@ -148,7 +148,7 @@ async def test_a_spider_that_cannot_begin_is_refused_and_nothing_is_written(
     }
     async with Forbidding(answers) as site:
         ended = await house.run(f"harvester spiders new {arguments.format(site.url)}")
-        assert (ended.code, sentence in ended.log) == (code, True), ended.log
+        assert (ended.code, [name for name in named if name not in ended.log]) == (code, []), ended.log
         assert "Traceback" not in ended.log
         assert site.count("/forbidden") == 0
     assert [path.name for path in house.folder.iterdir() if not path.name.startswith(".")] == []
@@ -159,7 +159,8 @@ async def test_a_project_that_keeps_its_spiders_elsewhere_is_told_so(house: Hous
     (house.folder / "settings.py").write_text("from harvester.settings import *\nNEWSPIDER_MODULE = 'books'\n")
     ended = await house.run("harvester spiders new county http://127.0.0.1:1/")
     assert ended.code == 2
-    assert "NEWSPIDER_MODULE is 'books'; it must name a package `spiders`" in ended.log
+    for named in ("NEWSPIDER_MODULE", "'books'", "`spiders`"):
+        assert named in ended.log
 
 
 async def test_a_module_that_does_not_compile_is_named_and_no_spider_is_written_beside_it(house: House) -> None:
@@ -168,8 +169,8 @@ async def test_a_module_that_does_not_compile_is_named_and_no_spider_is_written_
         (house.folder / "sites" / "spiders" / "broken.py").write_text("name = 'not closed\n")
         ended = await house.run(f"harvester spiders new more {site.url}/")
         assert (ended.code, site.count("/")) == (2, 1)
-    assert "The spiders of sites.spiders cannot be imported: SyntaxError: " in ended.log
-    assert "broken.py" in ended.log
+    for named in ("sites.spiders", "SyntaxError: ", "broken.py"):
+        assert named in ended.log
     assert "Traceback" not in ended.log
     assert not (house.folder / "sites" / "spiders" / "more.py").exists()
 

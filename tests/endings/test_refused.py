@@ -36,13 +36,12 @@ async def test_an_endpoint_that_refuses_nearly_all_ends_the_run_as_refused(
     assert states(mongodb)["done"] == PAGES + 1
     [run] = mongodb["runs"].find()
     assert (run["state"], run["finish_reason"], run["exit_code"]) == ("failed", "blocked", LEFT)
-    said = f"{tree.name} refused {PAGES - 1} of {PAGES} pages (HTTP 403 no). Wait"
-    assert said in run["message"]
-    assert "given up, because the site refuses us" in runs.said
+    assert "given up" in runs.said
     last = " ".join(runs.said.rpartition("\nWhy\n")[2].split())
-    assert said in last
-    again = "harvester jobs retry tree-" if spider == "tree" else "The same command continues the job."
-    assert again in last
+    for named in (tree.name, f"{PAGES - 1} of {PAGES} pages", "HTTP 403 no"):
+        assert named in run["message"]
+        assert named in last
+    assert ("harvester jobs retry tree-" in last) is (spider == "tree")
 
 
 def counted(*rows: tuple[str, ItemState, Outcome | str, int]) -> Sequence[Counted]:
@@ -71,4 +70,5 @@ def test_a_run_counts_as_refused_when_most_items_of_a_kind_are(counts: Sequence[
     assert bool(found) == bool(said)
     if found:
         assert found.reason == "blocked"
-        assert f"site.example refused {said} (blocked)." in found.said
+        for named in ("site.example", said, "blocked"):
+            assert named in found.said

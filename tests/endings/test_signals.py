@@ -26,8 +26,8 @@ async def test_a_second_signal_ends_a_crawl_at_once_as_interrupted_and_loses_not
         process.send_signal(number)
         code = 143 if number is signal.SIGTERM else 130
         assert await runs.end(process) == code, runs.said
-        assert "stopped at once, before it was complete" in runs.said
-        assert runs.said.rstrip().splitlines()[-2] == "To continue, run the same command again:"
+        assert "stopped at once" in runs.said
+        assert "crawl tree" in runs.said.rstrip().splitlines()[-1]
         assert Answer(0, runs.said).is_for_people(), runs.said
         [run] = mongodb["runs"].find()
         assert (run["state"], run["finish_reason"], run["exit_code"]) == ("interrupted", "stopped_at_once", code)
@@ -49,7 +49,7 @@ async def test_a_second_signal_ends_workers_at_once_as_interrupted_and_loses_not
         await runs.until(lambda: "Closing spider (shutdown)" in runs.said)
         process.terminate()
         assert await runs.end(process) == 143, runs.said
-        assert "SIGTERM again: the workers end at once; their requests go to others" in runs.said
+        assert "SIGTERM again" in runs.said
         assert "it was killed" not in runs.said
         [run] = mongodb["runs"].find()
         assert (run["state"], run["exit_code"]) == ("interrupted", 143)

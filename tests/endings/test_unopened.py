@@ -14,7 +14,6 @@ from scrapy.settings import Settings, default_settings
 
 from harvester.exceptions import UsageError
 from harvester.project import check_values
-from harvester.worker.interrupts import SAID
 from tests.forking import Ran, run
 from tests.root import ROOT
 
@@ -30,7 +29,7 @@ class Unlucky(HarvesterSpider):
 
     @classmethod
     def from_crawler(cls, crawler, *args, **kwargs):
-        raise ValueError("there is no luck")
+        raise ValueError("no luck")
 """
 
 
@@ -67,10 +66,10 @@ def test_a_spider_that_raises_is_a_run_with_its_reason(crawl: Scrapy, mongodb: D
     ran = crawl("unlucky")
     assert ran.returncode == 1
     assert "unlucky.py" in ran.stderr, "the log has the traceback"
-    assert "The crawl could not begin: ValueError: there is no luck." in last_of(ran)
+    assert "ValueError: no luck" in last_of(ran)
     [found] = mongodb["runs"].find()
     assert (found["spider"], found["state"], found["exit_code"]) == ("unlucky", "failed", 1)
-    assert (found["finish_reason"], found["message"]) == ("program_error", "ValueError: there is no luck")
+    assert (found["finish_reason"], found["message"]) == ("program_error", "ValueError: no luck")
 
 
 def test_a_module_that_cannot_be_imported_is_named_without_scrapys_traceback(
@@ -80,31 +79,32 @@ def test_a_module_that_cannot_be_imported_is_named_without_scrapys_traceback(
     ran = crawl("unlucky")
     assert ran.returncode == 2
     assert "Traceback" not in ran.stderr
-    assert "The spiders of unlucky cannot be imported: ModuleNotFoundError: No module named" in ran.stderr
-    assert last_of(ran) == f"  {project}/unlucky.py, line 2: import luck_of_the_irish"
+    assert "ModuleNotFoundError: " in ran.stderr
+    for named in (f"{project}/unlucky.py", "line 2", "import luck_of_the_irish"):
+        assert named in last_of(ran)
     [found] = mongodb["runs"].find()
     assert (found["spider"], found["finish_reason"], found["exit_code"]) == ("unlucky", "usage_error", 2)
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["-s", "CLOSESPIDER_ITEMCOUNT=x"], "-s CLOSESPIDER_ITEMCOUNT=x: give a number."),
-        (["-s", "LOG_LEVEL=loud"], "-s LOG_LEVEL=loud: give DEBUG, INFO, WARNING, ERROR or CRITICAL."),
-        (["-s", "CONCURRENT_REQUESTS=1.5"], "The setting CONCURRENT_REQUESTS='1.5' cannot be used: invalid literal"),
+        (["-s", "CLOSESPIDER_ITEMCOUNT=x"], ["-s CLOSESPIDER_ITEMCOUNT=x", "number"]),
+        (["-s", "LOG_LEVEL=loud"], ["-s LOG_LEVEL=loud", "DEBUG, INFO, WARNING, ERROR or CRITICAL"]),
+        (["-s", "CONCURRENT_REQUESTS=1.5"], ["CONCURRENT_REQUESTS", "'1.5'"]),
     ],
 )
 def test_a_setting_that_cannot_be_read_is_named(
-    crawl: Scrapy, project: Path, mongodb: Database[Document], words: list[str], said: str
+    crawl: Scrapy, project: Path, mongodb: Database[Document], words: list[str], named: list[str]
 ) -> None:
     (project / "unlucky.py").write_text(SPIDER.partition("    @classmethod")[0])
     ran = crawl("unlucky", *words)
     assert ran.returncode == UsageError.exit_code, ran.stderr
-    assert said in last_of(ran)
+    assert [name for name in named if name not in last_of(ran)] == [], ran.stderr
     assert "Traceback" not in ran.stderr
     [found] = mongodb["runs"].find()
     assert (found["state"], found["exit_code"]) == ("failed", 2)
-    assert said in found["message"]
+    assert [name for name in named if name not in found["message"]] == []
 
 
 def test_every_number_and_every_yes_or_no_of_scrapys_settings_is_checked() -> None:
@@ -116,8 +116,9 @@ def test_every_number_and_every_yes_or_no_of_scrapys_settings_is_checked() -> No
         check_values(settings)
     faults = str(refused.value).splitlines()
     assert len(faults) == len(typed) > 60
-    assert "-s ROBOTSTXT_OBEY=x: give True or False." in faults
-    assert "-s DOWNLOAD_DELAY=x: give a number." in faults
+    wanted = {fault.split(": ")[0]: fault.split(": ")[1] for fault in faults}
+    assert "True or False" in wanted["-s ROBOTSTXT_OBEY=x"]
+    assert "number" in wanted["-s DOWNLOAD_DELAY=x"]
     check_values(Settings({name: str(value) for name, value in typed.items()}))
 
 
@@ -127,7 +128,8 @@ def test_without_a_mongodb_there_is_a_message_and_no_run(
     environment["HARVESTER_MONGODB_URI"] = f"mongodb://127.0.0.1:{free_port}"
     ran = crawl("unlucky")
     assert ran.returncode == 3
-    assert last_of(ran).startswith("MongoDB cannot be reached: ")
+    assert "MongoDB" in last_of(ran)
+    assert f"127.0.0.1:{free_port}" in last_of(ran)
 
 
 def test_no_private_mongodb_is_begun_to_write_down_that_nothing_was_begun(
@@ -139,14 +141,11 @@ def test_no_private_mongodb_is_begun_to_write_down_that_nothing_was_begun(
 
 
 @pytest.mark.parametrize(
-    ("program", "imported", "said"),
-    [
-        (["-m", "scrapy", "crawl", "bluesky"], "harvester.masking", SAID),
-        (["-m", "harvester", "doctor"], "typer", "Stopped before the command began."),
-    ],
+    ("program", "imported"),
+    [(["-m", "scrapy", "crawl", "bluesky"], "harvester.masking"), (["-m", "harvester", "doctor"], "typer")],
 )
 def test_ctrl_c_during_the_imports_is_one_line(
-    program: list[str], imported: str, said: str, project: Path, environment: dict[str, str]
+    program: list[str], imported: str, project: Path, environment: dict[str, str]
 ) -> None:
     """Python says what it has imported."""
     environment["SCRAPY_SETTINGS_MODULE"] = "harvester.settings"
@@ -166,4 +165,5 @@ def test_ctrl_c_during_the_imports_is_one_line(
                 break
         _, log = process.communicate(timeout=SECONDS)
     assert process.returncode == 130, log
-    assert [line for line in log.splitlines() if not line.startswith("import time:")] == [said]
+    (line,) = (line for line in log.splitlines() if not line.startswith("import time:"))
+    assert line.startswith("Stopped ")

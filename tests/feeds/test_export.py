@@ -82,7 +82,9 @@ def read(path: Path) -> list[Document]:
 @pytest.mark.parametrize("name", ["p.jsonl", "p.csv", "p.parquet", "p.jsonl.zst", "p.csv.zst"])
 def test_all_records_of_a_kind_are_written(name: str, export: Export, tmp_path: Path) -> None:
     ran = export("posts", "--to", name)
-    assert (ran.returncode, ran.stdout) == (0, f"{NUMBER:,} posts in {name}\n"), ran.stderr
+    assert ran.returncode == 0, ran.stderr
+    for named in (f"{NUMBER:,} posts", name):
+        assert named in ran.stdout
     rows = read(tmp_path / name)
     assert [row["text"] for row in rows] == [f'Ärger, "{n}"\n' for n in range(NUMBER)]
     assert [int(row["like_count"]) for row in rows] == list(range(NUMBER))
@@ -107,32 +109,29 @@ def test_what_is_asked_for_is_written(words: list[str], numbers: set[int], expor
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["pots", "--to", "x.csv"], "There are no records 'pots'; there are:"),
-        (["posts", "--to", "x.xlsx"], "--to: x.xlsx does not end in .jsonl, .csv, .parquet"),
-        (["posts", "--to", "x.graphml"], "--to: x.graphml does not end in"),
-        (["posts", "--where", "likes=3", "--to", "x.csv"], "--where: posts have no field 'likes', but _id, "),
-        (
-            ["posts", "--where", "like_count=x", "--to", "x.csv"],
-            "--where: 'x' is no whole number, which like_count is",
-        ),
-        (["posts", "--where", "like_count", "--to", "x.csv"], "--where: 'like_count' is neither FIELD=VALUE"),
-        (["posts", "--where", "{like_count: 3", "--to", "x.csv"], "is no JSON"),
-        (["posts", "--where", f"like_count={10**30}", "--to", "x.csv"], "MongoDB cannot be asked for that: "),
-        (["posts", "--where", "text=\udcff", "--to", "x.csv"], "MongoDB cannot be asked for that: "),
-        (["posts", "--where", '{"_id": {"$oid": "x"}}', "--to", "x.csv"], "is no JSON"),
-        (["posts", "--since", "yesterday", "--to", "x.csv"], "--since: 'yesterday' is no date"),
-        (["graph", "--since", "2026-01-01", "--to", "x.csv"], "--where and --since choose records"),
-        (["posts", "--to", "mysql://ann:secret@db.example/x"], "--to: an address starts with postgresql://"),
-        (["posts", "--to", "postgresql://ann:se@cret@db.example/x"], "--to: this is no address of a PostgreSQL."),
-        (["posts", "--schema", "mine", "--to", "x.csv"], "--schema is of tables in PostgreSQL"),
-        (["graph", "--to", "postgresql://db.example/x"], "in PostgreSQL it is the table of follows"),
+        (["pots", "--to", "x.csv"], ["'pots'", "posts"]),
+        (["posts", "--to", "x.xlsx"], ["--to", "x.xlsx", ".jsonl, .csv, .parquet"]),
+        (["posts", "--to", "x.graphml"], ["--to", "x.graphml"]),
+        (["posts", "--where", "likes=3", "--to", "x.csv"], ["--where", "'likes'", "_id, "]),
+        (["posts", "--where", "like_count=x", "--to", "x.csv"], ["--where", "'x'", "like_count"]),
+        (["posts", "--where", "like_count", "--to", "x.csv"], ["--where", "'like_count'", "FIELD=VALUE"]),
+        (["posts", "--where", "{like_count: 3", "--to", "x.csv"], ["JSON"]),
+        (["posts", "--where", f"like_count={10**30}", "--to", "x.csv"], ["MongoDB"]),
+        (["posts", "--where", "text=\udcff", "--to", "x.csv"], ["MongoDB"]),
+        (["posts", "--where", '{"_id": {"$oid": "x"}}', "--to", "x.csv"], ["JSON"]),
+        (["posts", "--since", "yesterday", "--to", "x.csv"], ["--since", "'yesterday'"]),
+        (["graph", "--since", "2026-01-01", "--to", "x.csv"], ["--where", "--since"]),
+        (["posts", "--to", "mysql://ann:secret@db.example/x"], ["--to", "postgresql://"]),
+        (["posts", "--to", "postgresql://ann:se@cret@db.example/x"], ["--to", "PostgreSQL"]),
+        (["posts", "--schema", "mine", "--to", "x.csv"], ["--schema", "PostgreSQL"]),
+        (["graph", "--to", "postgresql://db.example/x"], ["PostgreSQL", "follows"]),
     ],
 )
 def test_what_cannot_be_done_is_said(
     words: list[str],
-    said: str,
+    named: list[str],
     export: Export,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -140,7 +139,7 @@ def test_what_cannot_be_done_is_said(
 ) -> None:
     answer = Jobs(tmp_path, {}, monkeypatch, capsys).harvester("export", *words)
     assert answer.code == UsageError.exit_code, answer.err
-    assert said in answer.err
+    assert [name for name in named if name not in answer.err] == [], answer.err
     assert "cret" not in answer.err
     assert not list(tmp_path.glob("*x.*"))
 
@@ -149,8 +148,8 @@ def test_a_file_that_cannot_be_written_leaves_the_former_one(export: Export, tmp
     (tmp_path / "folder").mkdir()
     ran = export("posts", "--to", "nowhere/x.csv")
     assert ran.returncode == StorageError.exit_code
-    said = "nowhere/x.csv cannot be written: No such file or directory. Make its folder, or name another file."
-    assert said in ran.stderr
+    for named in ("nowhere/x.csv", "No such file"):
+        assert named in ran.stderr
     assert export("posts", "--to", "x.jsonl").returncode == 0
     before = (tmp_path / "x.jsonl").read_bytes()
     wrong = export("posts", "--where", '{"$nonsense": 1}', "--to", "x.jsonl")
@@ -172,7 +171,9 @@ def test_the_graph_has_every_account_and_every_edge(
     edges = {("did:plc:a", f"did:plc:{n}") for n in range(3)} | {("did:plc:0", "did:plc:a")}
     mongodb["follows"].insert_many({"_id": f"{a} {b}", "did": a, "subject_did": b} for a, b in edges)
     ran = export("graph", "--to", "g.graphml")
-    assert (ran.returncode, ran.stdout) == (0, "4 edges in g.graphml\n"), ran.stderr
+    assert ran.returncode == 0, ran.stderr
+    for named in ("4 edges", "g.graphml"):
+        assert named in ran.stdout
     graph = networkx.read_graphml(tmp_path / "g.graphml")
     assert set(graph.edges) == edges
     assert set(graph.nodes) == {node for edge in edges for node in edge} | {"did:plc:alone"}
@@ -203,9 +204,10 @@ def test_records_are_rows_of_postgresql_with_their_types(
     for kind, said in (("posts", f"{NUMBER:,} posts"), ("sale", "1 sale"), ("things", "2 items")):
         ran = export(kind, "--to", postgres_address, "--schema", schema)
         assert ran.returncode == 0, ran.stderr
-        assert ran.stdout.startswith(f"{said} in {schema}."), ran.stdout
+        assert said in ran.stdout
+        assert schema in ran.stdout
         assert PASSWORD not in ran.stdout + ran.stderr
-    assert f"1 cannot be held by PostgreSQL: {schema}._rejects says which, and why." in ran.stderr
+    assert f"{schema}._rejects" in ran.stderr
     with psycopg.connect(postgres_address, autocommit=True, options=f"-c search_path={schema} -c timezone=UTC") as to:
         assert to.execute("SELECT sum(like_count), count(*) FROM posts WHERE langs ? 'en'").fetchall() == [
             (sum(range(NUMBER)), NUMBER)

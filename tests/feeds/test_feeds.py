@@ -107,7 +107,8 @@ def test_a_second_run_adds_to_lines_and_leaves_a_table_as_it_is(of_one_account: 
     (tmp_path / "all.csv").write_text("mine\n")
     harvest.command = [*plain, "-o", "all.csv"]
     assert harvest.run() == UsageError.exit_code
-    assert "all.csv is there already, and a table cannot be continued: -O writes it anew." in harvest.said
+    for named in ("all.csv", "-O"):
+        assert named in harvest.said
     assert (tmp_path / "all.csv").read_text() == "mine\n"
 
 
@@ -115,7 +116,8 @@ def test_a_table_is_not_continued_whatever_its_name_is_made_of(harvest: Harvest,
     (tmp_path / "bluesky.csv").write_text("mine\n")
     harvest.command += ["-o", "%(name)s.csv"]
     assert harvest.run() == StorageError.exit_code, harvest.said
-    assert "bluesky.csv is there already, and a table cannot be continued: -O writes it anew." in harvest.said
+    for named in ("bluesky.csv", "-O"):
+        assert named in harvest.said
     assert (tmp_path / "bluesky.csv").read_text() == "mine\n"
 
 
@@ -140,7 +142,7 @@ def test_a_disk_without_room_fails_the_run_and_costs_no_record(
     (tmp_path / name).symlink_to("/dev/full")
     harvest.command += ["-O", name]
     assert harvest.run() == StorageError.exit_code, harvest.said
-    assert "cannot be written: No space left on device. What was stored is in MongoDB all the same." in harvest.said
+    assert "No space left" in harvest.said
     assert stored(mongodb)
 
 
@@ -165,7 +167,7 @@ def test_a_feed_that_cannot_be_is_refused_before_anything_is_asked(
         (harvest.folder / "boto3.py").write_text("raise ImportError('there is none')")
     harvest.command += ["-O", where]
     assert harvest.run() == UsageError.exit_code
-    assert "A feed (-o, FEEDS) cannot be written, for the reason that is logged above." in harvest.said
+    assert "(-o, FEEDS)" in harvest.said
     assert mongodb["profiles"].count_documents({}) == 0
 
 
@@ -364,5 +366,5 @@ def test_scrapy_s_tools_see_a_record_as_an_item_that_cannot_be_changed() -> None
     assert (adapter["kind"], adapter["_id"], adapter["like_count"]) == ("post", post.uri, 1)
     assert datetime.fromisoformat(adapter["created_at"]) == AT
     assert "raw" not in adapter
-    with pytest.raises(TypeError, match="cannot be changed"):
+    with pytest.raises(TypeError, match="changed"):
         adapter["text"] = "u"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,11 @@ class Jobs:
         ran = run(HARVESTER, "jobs", *words, cwd=self.folder, env={**os.environ, **self.variables}, stdin=stdin)
         assert "Traceback" not in ran.stderr, ran.stderr
         return ran
+
+
+def numbers_in(text: str) -> list[int]:
+    """The whole numbers of a printed text, in their order, without those that are parts of names and dates."""
+    return [int(number.replace(",", "")) for number in re.findall(r"(?<![\w.:-])\d[\d,]*(?![\w:-]|\.\d)", text)]
 
 
 def measured(jobs: Jobs, *words: str, within_s: float = 240) -> tuple[Ran, float]:

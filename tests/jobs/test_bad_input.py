@@ -21,14 +21,14 @@ from pymongo.database import Database
 from tests.bad_input.room import little_room
 from tests.crawling import until
 from tests.forking import begin
-from tests.jobs.command import HARVESTER, Answer, Jobs, measured
+from tests.jobs.command import HARVESTER, Answer, Jobs, measured, numbers_in
 
 Document = dict[str, Any]
 
 
-def refused(answer: Answer, said: str, code: int = 2) -> None:
+def refused(answer: Answer, *named: str, code: int = 2) -> None:
     assert answer.code == code, answer
-    assert said in answer.err, answer.err
+    assert [name for name in named if name not in answer.err] == [], answer.err
     assert answer.out == ""
 
 
@@ -52,42 +52,40 @@ def nothing(mongodb: Database[Document]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("nothing")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (("parcels", "--input", "x.txt", "--kind", "tree"), "no items of the kind 'tree', but parcel, owner."),
-        (("parcels", "--input", "x.txt", "-a", "county=ash"), "county: Input should be 'oak' or 'elm'"),
-        (("parcels", "--input", "x.txt", "-a", "job=x"), "-a job: a submission makes a job of its own"),
-        (("parcels", "--input", "x.txt", "-a", "county"), "-a: 'county' is not of the form NAME=VALUE."),
-        (("parcels", "--input", "x.txt", "--key", "parcel"), "--key: plain text has no columns"),
-        (("parcels", "--input", "/proc/self/mem"), "The file /proc/self/mem cannot be read: Input/output error."),
-        (("parcels",), "Missing option '--input'"),
+        (("parcels", "--input", "x.txt", "--kind", "tree"), ["'tree'", "parcel", "owner"]),
+        (("parcels", "--input", "x.txt", "-a", "county=ash"), ["county", "'oak'", "'elm'"]),
+        (("parcels", "--input", "x.txt", "-a", "job=x"), ["-a job"]),
+        (("parcels", "--input", "x.txt", "-a", "county"), ["-a", "'county'", "NAME=VALUE"]),
+        (("parcels", "--input", "x.txt", "--key", "parcel"), ["--key", "columns"]),
+        (("parcels", "--input", "/proc/self/mem"), ["/proc/self/mem", "Input/output error"]),
+        (("parcels",), ["--input"]),
     ],
 )
 def test_a_submission_that_cannot_be_meant_is_refused(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], named: list[str]
 ) -> None:
     jobs.write("1\n", "x.txt")
     monkeypatch.chdir(jobs.folder)
-    refused(jobs("submit", *words), said)
+    refused(jobs("submit", *words), *named)
 
 
 @pytest.mark.usefixtures("nothing")
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "named"),
     [
-        (
-            "x.csv",
-            gzip.compress(b"key\n1\n", mtime=0),
-            "is compressed with gzip, and inputs are plain text. Instead: zcat",
-        ),
-        ("x.csv", b'key,"n\n1,2\n', "The header (line 1) cannot be used: it opens a quotation mark that is not closed"),
-        ("x.csv", b"", "There is no line that can be used, so there is no job."),
-        ("x.csv", b"key,n\n", "There is no line that can be used, so there is no job."),
-        ("x.txt", b"a\nb\n", "There is no line that can be used, so there is no job."),
+        ("x.csv", gzip.compress(b"key\n1\n", mtime=0), ["gzip", "zcat"]),
+        ("x.csv", b'key,"n\n1,2\n', ["header", "line 1", "quotation mark"]),
+        ("x.csv", b"", ["line"]),
+        ("x.csv", b"key,n\n", ["line"]),
+        ("x.txt", b"a\nb\n", ["line"]),
     ],
 )
-def test_an_input_of_which_nothing_can_be_used_makes_no_job(jobs: Jobs, name: str, data: bytes, said: str) -> None:
-    refused(jobs.submit(data, name=name), said)
+def test_an_input_of_which_nothing_can_be_used_makes_no_job(
+    jobs: Jobs, name: str, data: bytes, named: list[str]
+) -> None:
+    refused(jobs.submit(data, name=name), *named)
 
 
 # Submitting: some can be used ------------------------------------------------------------------------------
@@ -96,7 +94,7 @@ def test_an_input_of_which_nothing_can_be_used_makes_no_job(jobs: Jobs, name: st
 def test_a_cancelled_job_takes_no_more_items(jobs: Jobs, mongodb: Database[Document]) -> None:
     job = jobs.submitted("1\n", "--idempotency-key", "monday")
     jobs("cancel", job, "--yes")
-    refused(jobs.submit("2\n", "--idempotency-key", "monday"), f"{job} is cancelled, and takes no more items.")
+    refused(jobs.submit("2\n", "--idempotency-key", "monday"), job, "cancelled")
     assert mongodb["job_items"].count_documents({}) == 1
 
 
@@ -105,10 +103,11 @@ def test_when_bad_lines_cannot_be_written_what_came_before_stays(jobs: Jobs, mon
     (jobs.folder / "data").write_text("a file is in the way")
     lines = "".join(f"{number}\n" for number in range(2000)) + "bad\n" + "5000\n"
     answer = jobs.submit(lines, "--idempotency-key", "monday")
-    refused(answer, "cannot be written: ", 4)
+    refused(answer, str(jobs.folder / "data"), code=4)
     job = mongodb["jobs"].find_one({})
     assert job is not None
-    assert f"Before that, 2,000 items came to {job['_id']}; the same command adds the others." in answer.err
+    assert "2,000" in answer.err
+    assert job["_id"] in answer.err
     (jobs.folder / "data").unlink()
     assert jobs.submit(lines, "--idempotency-key", "monday", "--json").json["known"] == 2000
     assert mongodb["job_items"].count_documents({}) == 2001
@@ -145,7 +144,7 @@ async def test_a_submission_that_was_killed_is_completed_by_the_same_command(
         process.kill()
         process.wait(60)
     ran = jobs.run("submit", "parcels", "--input", "-", "--idempotency-key", "monday", stdin=numbers(0, 2000))
-    assert ran.stdout.endswith(": 1,000 items accepted, 1,000 known before.\n")
+    assert numbers_in(ran.stdout) == [1000, 1000]
     assert mongodb["jobs"].count_documents({}) == 1
     assert mongodb["job_items"].count_documents({}) == 2000
 
@@ -159,7 +158,7 @@ async def test_a_submission_that_waits_for_lines_is_stopped_at_once(
         await until(lambda: mongodb["job_items"].count_documents({}) == 1000)
         process.send_signal(number)
         assert process.wait(60) == 128 + number
-        assert said.read_text() == "Stopped: items that were added stay; the same command adds the rest.\n"
+        assert said.read_text().count("\n") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -172,26 +171,21 @@ async def test_adding_that_waits_for_lines_is_stopped_at_once(
         await until(lambda: mongodb["job_items"].count_documents({}) == 1001)
         process.send_signal(number)
         assert process.wait(60) == 128 + number
-        assert said.read_text() == "Stopped: items that were added stay; the same command adds the rest.\n"
+        assert said.read_text().count("\n") == 1
 
 
 # Looking and changing --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--state", "lost"), "--state: 'lost' is none of waiting, active, done, failed, skipped."),
-    ],
-)
-def test_a_filter_that_is_none_is_refused(jobs: Jobs, words: tuple[str, ...], said: str) -> None:
+def test_a_filter_that_is_none_is_refused(jobs: Jobs) -> None:
     job = jobs.submitted('{"key": "1", "url": "https://oak.test/"}\n', name="x.jsonl")
-    refused(jobs("items", job, *words), said)
+    states = "waiting, active, done, failed, skipped"
+    refused(jobs("items", job, "--state", "lost"), "--state", "'lost'", states)
 
 
 @pytest.mark.usefixtures("nothing")
 def test_a_state_of_jobs_that_is_none_is_refused(jobs: Jobs) -> None:
-    refused(jobs("list", "--state", "lost"), "--state: 'lost' is none of open, paused, cancelled, finished.")
+    refused(jobs("list", "--state", "lost"), "--state", "'lost'", "open, paused, cancelled, finished")
 
 
 def test_what_is_changed_that_is_so_already_is_no_fault(jobs: Jobs) -> None:
@@ -256,8 +250,8 @@ class Place(NamedTuple):
         """Of all items there are."""
         return sorted(item["key"] for item in self.mongodb["job_items"].find())
 
-    def accepts_nothing(self, answer: Answer, said: str, code: int = 2) -> None:
-        refused(answer, said, code)
+    def accepts_nothing(self, answer: Answer, *named: str, code: int = 2) -> None:
+        refused(answer, *named, code=code)
         assert (self.mongodb["jobs"].count_documents({}), self.keys()) == (0, [])
 
     def until(self, condition: Callable[[], bool]) -> None:
@@ -297,40 +291,41 @@ def _rows(place: Place) -> None:
     answer = place.jobs.submit("key,n\n" + "\n".join(rows) + "\n", "--json", name="x.csv")
     assert (answer.code, place.keys()) == (0, ["1", "11", "3"])
     assert answer.json["accepted"] + answer.json["bad"] == len(rows)
-    assert {line["line"]: line["reason"].partition(":")[0] for line in answer.json["bad_lines"]} == {
-        3: "its quotation mark is not closed before line 8",
-        5: "it has 3 fields, and the header has 2",
-        6: "it has 1 fields, and the header has 2",
-        7: "its key is empty",
-        8: "it holds a NUL byte",
-        9: "item" if place.is_remote else "parcel",  # which kind it is knows the controller
-        10: "'9\"x\"' is no number of a parcel",
-        11: "'ten' is no number of a parcel",
+    named = {
+        3: ["quotation mark", "8"],
+        5: ["3", "2"],
+        6: ["1", "2"],
+        7: ["key"],
+        8: ["NUL"],
+        9: ["item" if place.is_remote else "parcel", "65,536"],  # which kind it is knows the controller
+        10: ["'9\"x\"'"],
+        11: ["'ten'"],
     }
+    reasons = {line["line"]: line["reason"] for line in answer.json["bad_lines"]}
+    assert reasons.keys() == named.keys()
+    assert [(line, name) for line, names in named.items() for name in names if name not in reasons[line]] == []
 
 
 @kind("UTF-16")
 def _utf_16(place: Place) -> None:
-    said = "is UTF-16LE without a byte order mark. Convert it: iconv -f UTF-16LE"
-    place.accepts_nothing(place.jobs.submit("ключ,n\nkey-1,2\n".encode("utf-16-le"), name="x.csv"), said)
+    place.accepts_nothing(place.jobs.submit("ключ,n\nkey-1,2\n".encode("utf-16-le"), name="x.csv"), "iconv -f UTF-16LE")
 
 
 @kind("a JSON array")
 def _array(place: Place) -> None:
-    said = "is a JSON array; give JSON lines, one object a line: jq -c '.[]' FILE | harvester jobs submit"
-    place.accepts_nothing(place.jobs.submit('[{"key":"1"},\n{"key":"2"}]\n', name="x.json"), said)
+    answer = place.jobs.submit('[{"key":"1"},\n{"key":"2"}]\n', name="x.json")
+    place.accepts_nothing(answer, "JSON array", "jq -c '.[]' FILE | harvester jobs submit")
 
 
 @kind("line ends of old Macs")
 def _old_mac(place: Place) -> None:
-    said = "has carriage returns and no line ends, as files of old Macs. Convert it: tr"
-    place.accepts_nothing(place.jobs.submit(b"key,n\r1,a\r2,b\r", name="x.csv"), said)
+    place.accepts_nothing(place.jobs.submit(b"key,n\r1,a\r2,b\r", name="x.csv"), "carriage returns", ": tr ")
 
 
 @kind("Latin-1")
 def _latin_1(place: Place) -> None:
-    said = "is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be 'ü', convert the input from Windows-1252"
-    place.accepts_nothing(place.jobs.submit("key,n\n1,ü\n2,ö\n".encode("latin-1"), name="x.csv"), said)
+    answer = place.jobs.submit("key,n\n1,ü\n2,ö\n".encode("latin-1"), name="x.csv")
+    place.accepts_nothing(answer, "Line 2", "0xfc", "UTF-8", "'ü'", "Windows-1252")
 
 
 @kind("a byte order mark")
@@ -341,48 +336,42 @@ def _byte_order_mark(place: Place) -> None:
 
 @kind("NUL bytes")
 def _nul_bytes(place: Place) -> None:
-    place.accepts_nothing(place.jobs.submit(b"\0" * 100), "it holds a NUL byte.")
+    place.accepts_nothing(place.jobs.submit(b"\0" * 100), "NUL")
     answer = place.jobs.submit(b"1\n2\x003\n4\n")
-    assert (answer.code, "Line 2, '2\\x003': it holds a NUL byte." in answer.err) == (0, True)
+    assert (answer.code, "Line 2, '2\\x003'" in answer.err, "NUL" in answer.err) == (0, True, True)
     assert place.keys() == ["1", "4"]
 
 
 @kind("items that come twice")
 def _twice(place: Place) -> None:
     answer = place.jobs.submit("1\n2\n01\n2\n")
-    assert (answer.code, ": 2 items accepted, 2 known before." in answer.out) == (0, True)
+    assert (answer.code, numbers_in(answer.out)) == (0, [2, 2])
     assert place.keys() == ["1", "2"]
 
 
 @kind("an unknown spider")
 def _spider(place: Place) -> None:
     path = str(place.jobs.write("1\n", "x.txt"))
-    place.accepts_nothing(
-        place.jobs("submit", "nope", "--input", path), "There is no spider 'nope'; there are: notices, parcels,"
-    )
-    place.accepts_nothing(place.jobs("submit", "plain", "--input", path), "plain takes no items")
+    place.accepts_nothing(place.jobs("submit", "nope", "--input", path), "'nope'", "notices, parcels,")
+    place.accepts_nothing(place.jobs("submit", "plain", "--input", path), "plain", "items")
 
 
 @kind("an unknown site")
 def _site(place: Place) -> None:
     job = place.jobs.submitted('{"key": "1", "url": "https://oak.test/"}\n', name="x.jsonl")
-    said = f"--site: {job} has no items of the site 'ash.test'; its sites are oak.test."
-    refused(place.jobs("items", job, "--site", "ash.test"), said)
+    refused(place.jobs("items", job, "--site", "ash.test"), "--site", job, "'ash.test'", "oak.test")
 
 
 @kind("an unknown column")
 def _column(place: Place) -> None:
     data = b"parcel,owner\n1,Ann\n"
-    said = "has no column `key`: say which is the key (--key COLUMN) of parcel, owner."
-    place.accepts_nothing(place.jobs.submit(data, name="x.csv"), said)
-    said = "has no column 'number'; its columns are parcel, owner."
-    place.accepts_nothing(place.jobs.submit(data, "--key", "number", name="x.csv"), said)
+    place.accepts_nothing(place.jobs.submit(data, name="x.csv"), "`key`", "--key COLUMN", "parcel, owner")
+    place.accepts_nothing(place.jobs.submit(data, "--key", "number", name="x.csv"), "'number'", "parcel, owner")
 
 
 @kind("an unknown argument")
 def _argument(place: Place) -> None:
-    said = "country: there is no such argument (given: 'us')"
-    place.accepts_nothing(place.jobs.submit("1\n", "-a", "country=us"), said)
+    place.accepts_nothing(place.jobs.submit("1\n", "-a", "country=us"), "country", "'us'")
 
 
 @kind("a million empty lines")
@@ -392,16 +381,16 @@ def _empty_lines(place: Place) -> None:
         path = place.jobs.write("\n" * lines, "x.txt")
         ran, peak = measured(place.jobs, "submit", "parcels", "--input", str(path))
         peaks.append(peak)
-        place.accepts_nothing(Answer(*ran), "There is no line that can be used, so there is no job.")
+        place.accepts_nothing(Answer(*ran), "line")
     assert peaks[1] - peaks[0] < 12, f"{peaks} MB"
 
 
 @kind("an item that is too large")
 def _large_item(place: Place) -> None:
     answer = place.jobs.submit("key,n\n1," + "x" * 70_000 + "\n2,\n", name="x.csv")
-    assert (answer.code, "its input has 70,024 bytes, and may have 65,536." in answer.err) == (0, True)
+    assert (answer.code, re.findall(r"\d\d,\d+", answer.err)) == (0, ["70,024", "65,536"])
     answer = place.jobs.submit("3\n" + "x" * 70_000 + "\n")
-    assert (answer.code, "its key has 70,000 bytes, and may have 65,536." in answer.err) == (0, True)
+    assert (answer.code, re.findall(r"\d\d,\d+", answer.err)) == (0, ["70,000", "65,536"])
     assert place.keys() == ["2", "3"]
 
 
@@ -413,8 +402,7 @@ def _job(place: Place) -> None:
     if place.is_remote:
         words.remove(("run", "none"))  # that is refused for any job
     for each in [*words, ("cancel", "none", "--yes"), ("retry", "none", "--failed"), ("priority", "none", "3")]:
-        said = "There is no job 'none'; `harvester jobs list` shows those there are."
-        place.accepts_nothing(place.jobs(*each), said)
+        place.accepts_nothing(place.jobs(*each), "'none'", "harvester jobs list")
 
 
 @kind("a job that is cancelled while it is submitted")
@@ -429,8 +417,8 @@ def _cancelled_meanwhile(place: Place) -> None:
             os.write(pipe, numbers(1000, 2000))
         assert process.wait(240) == 2
         came = items.count_documents({"state": "skipped"})
-        told = f"{job['_id']} was cancelled, and takes no more items. Before that, {came:,} items came"
-        assert told in said.read_text()
+        for named in (job["_id"], "cancelled", f"{came:,}"):
+            assert named in said.read_text()
     assert items.count_documents({}) == came
     assert came in (1000, 2000)
 
@@ -448,7 +436,7 @@ def _full_disk(place: Place) -> None:
         command = [*prefix, HARVESTER, "jobs", "export", large, "--out", str(out / "full")]
         environment = os.environ | place.jobs.variables
         ran = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert re.search(r"/full cannot be written: (No space left on device|File too large)\. Make room", ran.stderr)
+        assert re.search("/full.*(No space left on device|File too large)", ran.stderr)
         assert (ran.returncode, ran.stdout) == (4, "")
         assert {each.name: each.read_bytes() for each in (out / "full").iterdir()} == {"manifest.jsonl": before}
         make_room()
@@ -461,23 +449,22 @@ def _missing_folder(place: Place) -> None:
     out = place.jobs.folder / "not" / "there"
     assert place.jobs("export", place.jobs.submitted("1\n"), "--out", str(out)).code == 0
     assert [each.name for each in out.iterdir()] == ["manifest.jsonl"]
-    refused(place.jobs("export", place.jobs.submitted("1\n"), "--out", "/proc/not"), "/proc/not cannot be written: ", 4)
+    refused(place.jobs("export", place.jobs.submitted("1\n"), "--out", "/proc/not"), "/proc/not", code=4)
 
 
 @kind("an export to a file")
 def _export_to_file(place: Place) -> None:
     file = place.jobs.write("mine", "mine.csv")
     answer = place.jobs("export", place.jobs.submitted("1\n"), "--out", str(file))
-    refused(answer, f"{file} cannot be written: File exists. ", 4)
+    refused(answer, str(file), "File exists", code=4)
     assert file.read_text() == "mine"
 
 
 @kind("an unknown format")
 def _format(place: Place) -> None:
-    said = "--format: 'xml' is none of csv, jsonl, text."
-    place.accepts_nothing(place.jobs.submit("1\n", "--format", "xml"), said)
-    said = "--format: 'xml' is none of csv, jsonl, parquet."
-    refused(place.jobs("export", place.jobs.submitted("1\n"), "--format", "xml"), said)
+    place.accepts_nothing(place.jobs.submit("1\n", "--format", "xml"), "--format", "'xml'", "csv, jsonl, text")
+    answer = place.jobs("export", place.jobs.submitted("1\n"), "--format", "xml")
+    refused(answer, "--format", "'xml'", "csv, jsonl, parquet")
 
 
 @kind("an unknown ending")
@@ -493,19 +480,17 @@ def _closed(place: Place) -> None:
     command = ["sh", "-c", '"$@" <&-', "sh", HARVESTER, "jobs", "submit", "parcels", "--input", "-"]
     ran = subprocess.run(command, env=os.environ | place.jobs.variables, capture_output=True)
     answer = Answer(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
-    place.accepts_nothing(answer, "There is no standard input.\n")
+    place.accepts_nothing(answer, "standard input")
 
 
 @kind("a folder as input")
 def _folder(place: Place) -> None:
-    said = "The file / cannot be read: Is a directory."
-    place.accepts_nothing(place.jobs("submit", "parcels", "--input", "/"), said)
+    place.accepts_nothing(place.jobs("submit", "parcels", "--input", "/"), " / ", "Is a directory")
 
 
 @kind("a file that is not there")
 def _missing_file(place: Place) -> None:
-    said = "The file none.txt cannot be read: No such file or directory."
-    place.accepts_nothing(place.jobs("submit", "parcels", "--input", "none.txt"), said)
+    place.accepts_nothing(place.jobs("submit", "parcels", "--input", "none.txt"), "none.txt", "No such file")
 
 
 @kind("a file that shrinks while it is read")
@@ -522,9 +507,9 @@ def _shrinking(place: Place) -> None:
     assert process.wait(240) == 2
     accepted = place.mongodb["job_items"].count_documents({})
     assert accepted < 200_000
-    told = "The file x.txt has become shorter while it was read: what was behind its new end is not known."
     (job,) = place.mongodb["jobs"].find()
-    assert f"{told} Before that, {accepted:,} items came to {job['_id']}; the same command" in said.read_text()
+    for named in ("x.txt", "shorter", f"{accepted:,}", job["_id"]):
+        assert named in said.read_text()
     path.write_bytes(lines[: lines.index(b"\n2000\n") + 1])
     assert place.jobs("submit", "parcels", "--input", str(path), "--idempotency-key", "monday").code == 0
 
@@ -532,20 +517,19 @@ def _shrinking(place: Place) -> None:
 @kind("a limit or a priority that is none")
 def _numbers(place: Place) -> None:
     for words in (("--max-items", "0"), ("--max-items", "-1"), ("--priority", "9" * 30), ("--priority", "high")):
-        place.accepts_nothing(place.jobs.submit("1\n", *words), f"Invalid value for '{words[0]}'")
+        place.accepts_nothing(place.jobs.submit("1\n", *words), words[0])
     job = place.jobs.submitted("1\n", "--priority", "-5")
-    refused(place.jobs("items", job, "--limit", "0"), "Invalid value for '--limit'")
-    refused(place.jobs("wait", job, "--timeout", "-1"), "Invalid value for '--timeout'")
+    refused(place.jobs("items", job, "--limit", "0"), "--limit")
+    refused(place.jobs("wait", job, "--timeout", "-1"), "--timeout")
     assert place.jobs("show", job, "--json").json["job"]["priority"] == -5, "a priority may be below zero"
 
 
 @kind("an idempotency key of something else")
 def _idempotency_key(place: Place) -> None:
     job = place.jobs.submitted("1\n", "--idempotency-key", "monday")
-    belongs = f"The idempotency key 'monday' belongs to the job {job}, which has other arguments"
-    refused(place.jobs.submit("2\n", "-a", "county=elm", "--idempotency-key", "monday"), belongs)
-    refused(place.jobs.submit("2\n", "--kind", "owner", "--idempotency-key", "monday"), belongs)
-    refused(place.jobs.submit("2\n", "--idempotency-key", ""), "--idempotency-key: give 1 to 200 characters.")
+    refused(place.jobs.submit("2\n", "-a", "county=elm", "--idempotency-key", "monday"), "'monday'", job)
+    refused(place.jobs.submit("2\n", "--kind", "owner", "--idempotency-key", "monday"), "'monday'", job)
+    refused(place.jobs.submit("2\n", "--idempotency-key", ""), "--idempotency-key", "200")
     assert place.keys() == ["1"]
     assert place.jobs.submitted("3\n", "--idempotency-key", "monday") == job, "another file adds to the job"
     assert place.keys() == ["1", "3"]
@@ -555,7 +539,7 @@ def _idempotency_key(place: Place) -> None:
 def _item(place: Place) -> None:
     job = place.jobs.submitted("1\n")
     place.mongodb["job_items"].update_one({}, {"$set": {"state": "failed"}})
-    refused(place.jobs("retry", job, "1", "nope"), f"{job} has no item 'nope': give its id or its key.")
+    refused(place.jobs("retry", job, "1", "nope"), job, "'nope'")
     assert place.mongodb["job_items"].count_documents({"state": "failed"}) == 1
 
 
@@ -563,7 +547,7 @@ def _item(place: Place) -> None:
 def _endless(place: Place) -> None:
     job = place.jobs.submitted("1\n")
     place.mongodb["jobs"].update_one({"_id": job}, {"$set": {"recheck": "every 1h"}})
-    refused(place.jobs("wait", job), f"{job} never finishes, since it is a standing job: give a time to wait for.")
+    refused(place.jobs("wait", job), job, "standing")
     assert place.jobs("wait", job, "--timeout", "0").code == 7
 
 
@@ -571,8 +555,8 @@ def _endless(place: Place) -> None:
 def _ended(place: Place) -> None:
     job = place.jobs.submitted("1\n")
     place.mongodb["jobs"].update_one({"_id": job}, {"$set": {"state": "finished"}})
-    refused(place.jobs("pause", job), f"{job} is finished, and cannot be paused.")
-    refused(place.jobs("cancel", job, "--yes"), f"{job} is finished, and cannot be cancelled.")
+    refused(place.jobs("pause", job), job, "finished")
+    refused(place.jobs("cancel", job, "--yes"), job, "finished")
     assert place.jobs("show", job, "--json").json["states"] == {"waiting": 1}
 
 
@@ -580,7 +564,7 @@ def _ended(place: Place) -> None:
 def _bad_text(place: Place) -> None:
     path = str(place.jobs.write("1\n", "x.txt"))
     ran = place.jobs.run("submit", "parcels", "--input", path, "--name", "caf\udce9")
-    place.accepts_nothing(Answer(*ran), "holds bytes that are no UTF-8")
+    place.accepts_nothing(Answer(*ran), "'caf\\udce9'", "UTF-8")
 
 
 @kind("a MongoDB that is away")
@@ -589,7 +573,7 @@ def _away(place: Place) -> None:
     uri = f"mongodb://127.0.0.1:{place.free_port}/?serverSelectionTimeoutMS=200"
     place.jobs.variables["HARVESTER_MONGODB_URI"] = uri
     for words in (("submit", "parcels", "--input", path), ("list",), ("show", "x"), ("export", "x"), ("run", "x")):
-        place.accepts_nothing(Answer(*place.jobs.run(*words)), "MongoDB cannot be reached: ", 3)
+        place.accepts_nothing(Answer(*place.jobs.run(*words)), "MongoDB", code=3)
 
 
 OF_THIS_MACHINE = {
@@ -598,7 +582,7 @@ OF_THIS_MACHINE = {
     "a MongoDB that is away",
     "a million empty lines",
 }
-"""Kinds for which a controller makes no difference, or says it with other words."""
+"""Kinds for which a controller makes no difference, or names the fault otherwise."""
 
 
 @pytest.mark.parametrize(
@@ -639,23 +623,23 @@ def test_an_export_that_finds_no_room_leaves_what_was_there(jobs: Jobs, form: tu
     assert len(before) > 25_000
     with small_files(10_000):
         answer = jobs("export", job, "--format", *form, "--out", str(out))
-    refused(answer, f"{out} cannot be written: ", 4)
+    refused(answer, str(out), code=4)
     assert "File too large" in answer.err
     assert {each.name: each.read_bytes() for each in out.iterdir()} == {name: before}
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "code"),
+    ("words", "named", "code"),
     [
-        (("--only", "trees"), "--only: there is no 'trees'; there are: manifest, ", 2),
-        (("--format", "parquet", "--zstd"), "--zstd: Parquet files are compressed with zstd already.", 2),
-        (("--to", "x.csv"), "--to: give an address, postgresql://USER@HOST/DATABASE; for files there is --out", 2),
-        (("--to", "postgresql://db.example/x", "--zstd"), "--format, --zstd and --out are of files", 2),
-        (("--to", "postgresql://127.0.0.1:1/x"), "PostgreSQL at 127.0.0.1/x does not let harvester in: ", 3),
+        (("--only", "trees"), ["--only", "'trees'", "manifest, "], 2),
+        (("--format", "parquet", "--zstd"), ["--zstd", "Parquet"], 2),
+        (("--to", "x.csv"), ["--to", "postgresql://USER@HOST/DATABASE", "--out"], 2),
+        (("--to", "postgresql://db.example/x", "--zstd"), ["--format", "--zstd", "--out"], 2),
+        (("--to", "postgresql://127.0.0.1:1/x"), ["PostgreSQL", "127.0.0.1/x"], 3),
     ],
 )
-def test_an_export_that_cannot_be_is_refused(jobs: Jobs, words: tuple[str, ...], said: str, code: int) -> None:
-    refused(jobs("export", jobs.submitted("1\n"), *words), said, code)
+def test_an_export_that_cannot_be_is_refused(jobs: Jobs, words: tuple[str, ...], named: list[str], code: int) -> None:
+    refused(jobs("export", jobs.submitted("1\n"), *words), *named, code=code)
 
 
 def test_an_export_to_a_folder_without_a_name_goes_where_it_goes_without_one(
@@ -672,4 +656,4 @@ def test_an_export_to_a_folder_without_a_name_goes_where_it_goes_without_one(
 def test_parquet_without_its_package_says_what_to_install(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     job = jobs.submitted("1\n")
-    refused(jobs("export", job, "--format", "parquet"), "Parquet needs a package: pip install 'harvester[parquet]'")
+    refused(jobs("export", job, "--format", "parquet"), "pip install 'harvester[parquet]'")

@@ -19,20 +19,18 @@ def said(outcome: str, reason: str, pages: int = 0) -> Blame:
 def test_after_a_dead_proxy_nobody_is_asked_about_the_address_of_the_site() -> None:
     found = said("proxy", "the proxy 127.0.0.1:1 cannot be reached")
     assert found.reason == "unreachable"
-    assert found.said == (
-        "No proxy leads to api.example (the proxy 127.0.0.1:1 cannot be reached). Look at your proxies, then continue."
-    )
+    assert "api.example" in found.said
+    assert "127.0.0.1:1" in found.said
+    assert "-a service=..." not in found.said
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason", "sentence"),
-    [
-        ("blocked", "blocked", "api.example refuses to answer (why). Wait"),
-        ("dns", "unreachable", "api.example cannot be reached (why). Is its address right (-a service=...)"),
-        ("layout_changed", "unusable", "api.example does not answer as it should (why). Is its address right"),
-    ],
+    ("outcome", "reason", "asks_for_the_address"),
+    [("blocked", "blocked", False), ("dns", "unreachable", True), ("layout_changed", "unusable", True)],
 )
-def test_the_host_that_failed_most_is_named(outcome: str, reason: str, sentence: str) -> None:
+def test_the_host_that_failed_most_is_named(outcome: str, reason: str, asks_for_the_address: bool) -> None:
     found = said(outcome, "why")
     assert found.reason == reason
-    assert found.said.startswith(sentence)
+    assert "api.example" in found.said
+    assert "(why)" in found.said
+    assert ("-a service=..." in found.said) is asks_for_the_address

@@ -1,11 +1,13 @@
 """`harvester jobs add`, `remove` and `change`, and how standing jobs are shown."""
 
+import re
+
 import pytest
 from pymongo.database import Database
 
 from harvester.jobs.ledger import Ledger
 from harvester.jobs.transitions import Ended
-from tests.jobs.command import Jobs
+from tests.jobs.command import Jobs, numbers_in
 from tests.jobs.test_bad_input import refused
 from tests.jobs.test_cli import Document, Work, work
 
@@ -40,11 +42,11 @@ def states(mongodb: Database[Document]) -> dict[str, tuple[str, str]]:
 
 def test_items_are_added_removed_and_brought_back(jobs: Jobs, mongodb: Database[Document]) -> None:
     job = jobs.submitted("1\n2\n")
-    assert jobs("add", job, "3", "003", "4").out == f"{job}: 2 items accepted, 1 known before.\n"
+    assert numbers_in(jobs("add", job, "3", "003", "4").out) == [2, 1]
     bad = jobs("add", job, "3", "three")
-    assert (bad.code, bad.err.splitlines()[0]) == (0, "Line 2, 'three': 'three' is no number of a parcel.")
-    assert jobs("remove", job, "1", f"{job}:parcel:2").out == "2 items are removed.\n"
-    assert jobs("remove", job, "1").out == "0 items are removed.\n"
+    assert (bad.code, bad.err.startswith("Line 2, 'three': ")) == (0, True)
+    assert numbers_in(jobs("remove", job, "1", f"{job}:parcel:2").out) == [2]
+    assert numbers_in(jobs("remove", job, "1").out) == [0]
     removed = ("skipped", "removed")
     assert states(mongodb) == {"1": removed, "2": removed, "3": ("waiting", ""), "4": ("waiting", "")}
     path = jobs.write("2\nfive\n5\n", "more.txt")
@@ -68,14 +70,14 @@ def test_an_item_gets_another_input_and_another_pace(jobs: Jobs, work: Work, mon
     job = standing(jobs)
     look(work, job)
     due = {row["key"]: row["due_at"] for row in mongodb["job_items"].find()}
-    assert jobs("change", job, "a", "b", "--often", "4").out == "2 items are changed.\n"
-    assert jobs("change", job, "c", "--set", "page=2", "--set", "lang=de").out == "1 item is changed.\n"
+    assert numbers_in(jobs("change", job, "a", "b", "--often", "4").out) == [2]
+    assert numbers_in(jobs("change", job, "c", "--set", "page=2", "--set", "lang=de").out) == [1]
     items = {row["key"]: row for row in mongodb["job_items"].find()}
     assert items["a"]["due_at"] < due["a"]
     assert (items["c"]["input"]["page"], items["c"].get("due_at")) == ("2", None)
     assert jobs("change", job, "c", "--set", "lang=").code == 0
     assert mongodb["job_items"].find_one({"key": "c"}, {"_id": 0, "input": 1}) == {"input": {"page": "2"}}
-    assert jobs("change", job, "a", "--often", "4").out == "0 items are changed.\n"
+    assert numbers_in(jobs("change", job, "a", "--often", "4").out) == [0]
 
 
 def test_a_standing_job_shows_when_it_looks_at_what_and_why_then(jobs: Jobs, work: Work) -> None:
@@ -83,46 +85,47 @@ def test_a_standing_job_shows_when_it_looks_at_what_and_why_then(jobs: Jobs, wor
     (line,) = (line for line in jobs("list").out.splitlines() if job in line)
     assert line.split()[-3:] == ["every", "1h", "Notices"]
     shown = jobs("show", job).out
-    assert "  looked at again every 1h, at most 14,400 looks a day\n" in shown
-    assert "\nnext look: now\n    now  a because: not looked at yet\n" in shown
+    assert re.search(r"\bevery 1h\b.*\b14,400\b", shown)
+    assert re.search(r"^ +now +a .+$", shown, re.MULTILINE)
     look(work, job)
     shown = jobs("show", job).out
-    assert " a because: every 1h\n" in shown
-    assert " c because: later than usual after 1 failure\n" in shown or " c because: every 1h\n" in shown
+    assert re.search(r" a .*every 1h$", shown, re.MULTILINE)
+    assert re.search(r" c .*(1 failure|every 1h)$", shown, re.MULTILINE)
     report = jobs("show", job, "--json").json
     assert report["next_look"] == min(item["due_at"] for item in report["next_items"])
-    items = jobs("items", job).out
-    assert "(every 1h), 1 last look: 2 found, 1 attempt" in items
-    assert "1 last look: 0 found, 1 failed" in items
+    items = {line.split()[0].rpartition(":")[2]: line for line in jobs("items", job).out.splitlines() if job in line}
+    for key, named in (("a", ["every 1h", "2 found", "1 attempt"]), ("c", ["0 found", "1 failed"])):
+        assert [name for name in named if name not in items[key]] == []
     assert jobs("remove", job, "a", "b", "c").code == 0
-    assert "\nno item is to be looked at\n" in jobs("show", job).out
+    report = jobs("show", job, "--json").json
+    assert (report["next_look"], report["next_items"]) == (None, [])
+    assert "every 1h" in jobs("show", job).out
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (("add", "JOB"), "add: give one of keys and --input FILE."),
-        (("add", "JOB", "1", "--input", "x.txt"), "add: give one of keys and --input FILE."),
-        (("add", "JOB", "none"), "There is no line that can be used, so nothing was added."),
-        (("add", "JOB", "1", "--kind", "tree"), "no items of the kind 'tree', but parcel, owner."),
-        (("add", "JOB", "1", "--often", "2"), "is no standing job, whose items are looked at again."),
-        (("add", "JOB", "1", "--often", "1000"), "Invalid value for '--often'"),
-        (("add", "nobody", "1"), "There is no job 'nobody'; `harvester jobs list` shows those there are."),
-        (("remove", "JOB", "nope"), "has no item 'nope': give its id or its key."),
-        (("change", "JOB", "1"), "change: give --set NAME=VALUE, --often NUMBER, or both."),
-        (("change", "JOB", "1", "--set", "x"), "--set: 'x' is not of the form NAME=VALUE."),
-        (("change", "JOB", "1", "--often", "2"), "is no standing job, whose items are looked at again."),
-        (("change", "NOTICES", "a", "--set", "url=b"), "a: with this input it would be the item 'b'. Add that, and"),
+        (("add", "JOB"), ["keys", "--input FILE"]),
+        (("add", "JOB", "1", "--input", "x.txt"), ["keys", "--input FILE"]),
+        (("add", "JOB", "none"), ["'none'", "line"]),
+        (("add", "JOB", "1", "--kind", "tree"), ["'tree'", "parcel, owner"]),
+        (("add", "JOB", "1", "--often", "2"), ["JOB", "standing"]),
+        (("add", "JOB", "1", "--often", "1000"), ["--often"]),
+        (("add", "nobody", "1"), ["'nobody'", "harvester jobs list"]),
+        (("remove", "JOB", "nope"), ["JOB", "'nope'"]),
+        (("change", "JOB", "1"), ["--set NAME=VALUE", "--often NUMBER"]),
+        (("change", "JOB", "1", "--set", "x"), ["--set", "'x'", "NAME=VALUE"]),
+        (("change", "JOB", "1", "--often", "2"), ["JOB", "standing"]),
+        (("change", "NOTICES", "a", "--set", "url=b"), ["a: ", "'b'"]),
     ],
 )
 def test_a_change_that_cannot_be_is_refused_and_changes_nothing(
-    jobs: Jobs, mongodb: Database[Document], words: tuple[str, ...], said: str
+    jobs: Jobs, mongodb: Database[Document], words: tuple[str, ...], named: list[str]
 ) -> None:
     names = {"JOB": jobs.submitted("1\n"), "NOTICES": standing(jobs)}
     before = list(mongodb["job_items"].find().sort("_id"))
     answer = jobs(*(names.get(word, word) for word in words))
-    assert answer.code == 2
-    assert said in answer.err
+    refused(answer, *(names.get(name, name) for name in named))
     assert list(mongodb["job_items"].find().sort("_id")) == before
 
 
@@ -130,4 +133,4 @@ def test_items_of_a_cancelled_job_are_neither_added_nor_changed(jobs: Jobs) -> N
     job = jobs.submitted("1\n")
     jobs("cancel", job, "--yes")
     for words in (("add", job, "2"), ("change", job, "1", "--set", "x=1")):
-        refused(jobs(*words), f"{job} is cancelled: its items are not asked for any more. Submit them anew.")
+        refused(jobs(*words), job, "cancelled")

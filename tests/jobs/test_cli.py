@@ -25,11 +25,13 @@ from harvester.jobs.transitions import Ended
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import ServerState, running_in
 from tests.forking import run
-from tests.jobs.command import HARVESTER, Jobs
+from tests.jobs.command import HARVESTER, Jobs, numbers_in
 
 T = TypeVar("T")
 Document = dict[str, Any]
 
+ASKED = "[y/N]"
+"""What a question ends with."""
 CSV = "key,owner\n001,Ann\n002,Bob\n003,Cy\n"
 
 
@@ -87,7 +89,7 @@ def test_what_was_submitted_is_in_the_job(jobs: Jobs, mongodb: Database[Document
     answer = jobs.submit(CSV, "-a", "county=elm", "--name", "Elm 2026", "--priority", "7", name="parcels.csv")
     assert answer.code == 0
     (job,) = mongodb["jobs"].find()
-    assert answer.out == f"{job['_id']}: 3 items accepted.\n"
+    assert (job["_id"] in answer.out, numbers_in(answer.out)) == (True, [3])
     assert (job["spider"], job["arguments"], job["state"]) == ("parcels", {"county": "elm"}, "open")
     assert (job["name"], job["priority"]) == ("Elm 2026", 7)
     items = list(mongodb["job_items"].find().sort("_id"))
@@ -107,28 +109,28 @@ def test_items_that_come_twice_are_counted_and_are_one(jobs: Jobs, mongodb: Data
 def test_bad_lines_are_named_and_kept_and_the_others_are_accepted(jobs: Jobs) -> None:
     answer = jobs.submit("1\nnone\n2\n\n\x07\n")
     assert answer.code == 0
-    assert "2 items accepted, 2 lines left out.\n" in answer.out
-    assert "Line 2, 'none': 'none' is no number of a parcel.\n" in answer.err
-    assert "Line 5, '\\x07': its key holds the character '\\x07'.\n" in answer.err
+    assert numbers_in(answer.out) == [2, 2]
+    assert "Line 2, 'none': 'none' " in answer.err
+    assert "Line 5, '\\x07': " in answer.err
     (file,) = (jobs.folder / "data" / "jobs").iterdir()
-    assert f"All of these lines, with the reasons: {file}\n" in answer.err
-    assert [json.loads(line) for line in file.read_text().splitlines()] == [
-        {"line": 2, "text": "none", "reason": "'none' is no number of a parcel"},
-        {"line": 5, "text": "\x07", "reason": "its key holds the character '\\x07'"},
-    ]
+    assert str(file) in answer.err
+    first, second = [json.loads(line) for line in file.read_text().splitlines()]
+    assert (first["line"], first["text"], "'none'" in first["reason"]) == (2, "none", True)
+    assert (second["line"], second["text"], "'\\x07'" in second["reason"]) == (5, "\x07", True)
 
 
 def test_a_line_of_which_its_spider_makes_no_item_is_a_bad_line(jobs: Jobs) -> None:
     lines = jobs.write('{"key": "a", "url": ""}\n{"key": "b"}\n', "input.jsonl")
     answer = jobs("submit", "notices", "--input", str(lines), "--json")
     assert (answer.json["accepted"], answer.json["bad"]) == (1, 1)
-    assert answer.json["bad_lines"] == [{"line": 1, "text": "a", "reason": "page: '' is no key"}]
+    (bad,) = answer.json["bad_lines"]
+    assert (bad["line"], bad["text"], bad["reason"].startswith("page: '' ")) == (1, "a", True)
 
 
 def test_the_first_twenty_bad_lines_are_shown_and_all_are_kept(jobs: Jobs) -> None:
     answer = jobs.submit("x\n" * 50 + "1\n")
-    assert answer.err.count("is no number of a parcel") == 20
-    assert "... and 30 more lines.\n" in answer.err
+    assert answer.err.count("Line ") == 20
+    assert "30 more" in answer.err
     (file,) = (jobs.folder / "data" / "jobs").iterdir()
     assert len(file.read_text().splitlines()) == 50
 
@@ -165,15 +167,11 @@ def test_whoever_is_named_with_a_job_is_told_of_it(
     answer = jobs.submit("1\n", "--webhook", "http://127.0.0.1:9/hook", "--json")
     (webhook,) = mongodb["webhooks"].find()
     assert (webhook["job"], webhook["url"]) == (answer.json["job"], "http://127.0.0.1:9/hook")
-    assert f"{webhook['_id']} is told of {answer.json['job']}. Its secret: whsec_" in answer.err
-    refused = jobs.submit("1\n", "--webhook", "http://ann@127.0.0.1:9/hook")
-    assert (refused.code, "holds a user's name" in refused.err, "and nobody is told of it" in refused.err) == (
-        2,
-        True,
-        True,
-    )
-    none = jobs.submit("1\n", "--webhook", "ftp://127.0.0.1/")
-    assert (none.code, "--webhook: only http and https are asked" in none.err) == (2, True)
+    assert all(named in answer.err for named in (webhook["_id"], answer.json["job"], "whsec_"))
+    for url, named in (("http://ann@127.0.0.1:9/hook", "user"), ("ftp://127.0.0.1/", "https")):
+        refused = jobs.submit("1\n", "--webhook", url)
+        assert (refused.code, named in refused.err, url in refused.err) == (2, True, False)
+    assert mongodb["webhooks"].count_documents({}) == 1
     assert mongodb["jobs"].count_documents({}) == 2
 
 
@@ -210,9 +208,11 @@ def test_jobs_are_listed_the_latest_first(jobs: Jobs, work: Work) -> None:
     jobs("show", first)
     assert [job["id"] for job in jobs("list", "--json").json] == [second, first]
     lines = [" ".join(line.split()) for line in jobs("list").out.splitlines()]
-    assert lines[0] == "job state waiting active done failed skipped created name"
+    assert lines[0].split() == ["job", "state", "waiting", "active", "done", "failed", "skipped", "created", "name"]
     assert lines[1].startswith(f"{second} open 1 0 0 0 0 ")
-    assert re.fullmatch(rf"{first} open 0 1 1 0 0 \d{{4}}-\d\d-\d\d \d\d:\d\d One", lines[2])
+    *row, date, _, name = lines[2].split()
+    assert (row, name) == ([first, "open", *"01100"], "One")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
     assert [job["id"] for job in jobs("list", "--limit", "1", "--json").json] == [second]
     assert jobs("list", "--spider", "others").out == "None.\n"
     jobs("pause", first)
@@ -255,8 +255,8 @@ def test_a_job_is_shown_with_its_counts(jobs: Jobs, work: Work) -> None:
     assert text[0].startswith(f"{job}: open, created ")
     assert text[1] == "parcels county=elm"
     assert {"items 4", "waiting 1", "active 1", "done 1", "failed 1", "skipped 0"} <= set(text)
-    assert "outcomes: 1 broken, 1 ok, 1 timeout" in text
-    assert "to be tried again later: 1 item (1 timeout)" in text
+    assert sum("1 broken, 1 ok, 1 timeout" in line for line in text) == 1
+    assert sum("1 item (1 timeout)" in line for line in text) == 1
 
 
 def test_the_pace_of_a_job_is_that_of_its_last_counts(jobs: Jobs, work: Work, mongodb: Database[Document]) -> None:
@@ -267,14 +267,14 @@ def test_the_pace_of_a_job_is_that_of_its_last_counts(jobs: Jobs, work: Work, mo
     shown = jobs("show", job, "--json").json
     assert shown["rate"] == pytest.approx(0.05, rel=0.2)
     assert shown["left_s"] == pytest.approx(100, rel=0.2)
-    assert re.search(r"items +10 +[23](\.\d)? end a minute, about [12] min", jobs("show", job).out)
+    assert re.search(r"items +10 +[23](\.\d)? .*\b[12] min", jobs("show", job).out)
 
 
 def test_a_pause_is_shown_with_its_reason(jobs: Jobs) -> None:
     job = jobs.submitted("1\n")
-    assert jobs("pause", job, "--reason", "the office is closed").out == f"{job} is paused.\n"
-    assert "  paused because of: the office is closed\n" in jobs("show", job).out
-    assert jobs("resume", job).out == f"{job} goes on.\n"
+    assert job in jobs("pause", job, "--reason", "repairs").out
+    assert re.search(r"paused.*: repairs\n", jobs("show", job).out)
+    assert job in jobs("resume", job).out
     assert "paused" not in jobs("show", job).out
 
 
@@ -284,8 +284,7 @@ def test_a_job_that_was_not_given_all_its_items_says_so_while_it_is_open(
     job = jobs.submitted("1\n")
     assert "incomplete" not in jobs("show", job).out
     mongodb["jobs"].update_one({"_id": job}, {"$set": {"incomplete": True}})
-    said = "incomplete: not all its items were given: the command that began it gives the others when it is run again"
-    assert said in " ".join(jobs("show", job).out.split())
+    assert "incomplete: " in jobs("show", job).out
     jobs("cancel", job, "--yes")
     assert "incomplete" not in jobs("show", job).out
 
@@ -302,8 +301,9 @@ def test_sites_that_are_left_alone_are_shown_with_the_items_that_wait_for_them(
     (alone,) = jobs("show", job, "--json").json["left_alone"]
     assert (alone["site"], alone["items"], alone["breaker"]["state"]) == ("oak.test", 1, "held")
     said = jobs("show", job).out
-    assert re.search(r"breaker of oak.test: held since .* until a person closes it", said)
-    assert "items of this job that are left there: 1" in said
+    assert re.search(r"oak\.test: held\b", said)
+    assert "fir.test" not in said
+    assert re.search(r"items .*: 1$", said.partition("oak.test")[2], re.MULTILINE)
     for site in ("oak.test", "fir.test"):
         asyncio.run(set_breaker(config, "parcels", site, "closed", "ann"))
 
@@ -315,7 +315,7 @@ def test_a_job_is_shown_though_redis_is_away(jobs: Jobs, monkeypatch: pytest.Mon
     load_config.cache_clear()
     shown = jobs("show", job)
     assert shown.code == 0
-    assert "Which sites are left alone is not known: Redis cannot be reached" in shown.out
+    assert "Redis" in shown.out
 
 
 def test_items_are_found_by_state_outcome_site_and_text(jobs: Jobs, work: Work) -> None:
@@ -341,8 +341,11 @@ def test_an_item_is_shown_with_its_attempts(jobs: Jobs, work: Work) -> None:
     job = jobs.submitted("7\n", "--kind", "parcel")
     work.end(job, _7="broken")
     said = jobs("items", job).out
-    assert re.match(rf"{job}:parcel:7  failed since .* UTC, 1 attempt, line 1\n", said)
-    assert re.search(r"\n    .* UTC  attempt 1: failed, broken: because of broken \(2 requests, 5 records\)\n", said)
+    first, *others = said.splitlines()
+    assert re.match(rf"{job}:parcel:7 +failed\b.*\b1 attempt, line 1$", first)
+    (attempt,) = (line for line in others if "attempt 1: " in line)
+    for named in ("failed", "broken: because of broken", "2 requests", "5 records"):
+        assert named in attempt
     (item,) = jobs("items", job, "--json").json
     assert item["item"]["history"][0]["reason"] == "because of broken"
     assert item["item"]["counts"] == {"requests": 2, "records": 5, "rejected": 0}
@@ -360,9 +363,9 @@ def test_an_item_is_shown_with_its_records_and_files(jobs: Jobs, mongodb: Databa
         "records": {"posts": [f"at://{n}" for n in range(5)]},
         "files": [f"a/{n}.jpg" for n in range(5)],
     }
-    said = jobs("items", job).out
-    assert "    records in posts: at://0, at://1, at://2 and 2 more\n" in said
-    assert "    files: a/0.jpg, a/1.jpg, a/2.jpg and 2 more\n" in said
+    *_, records, files = jobs("items", job).out.splitlines()
+    assert ("posts: at://0, at://1, at://2" in records, "at://3" in records, "2 more" in records) == (True, False, True)
+    assert ("a/0.jpg, a/1.jpg, a/2.jpg" in files, "a/3.jpg" in files, "2 more" in files) == (True, False, True)
 
 
 # Changing --------------------------------------------------------------------------------------------------
@@ -375,21 +378,21 @@ def states(jobs: Jobs, job: str) -> dict[str, str]:
 def test_a_cancelled_job_skips_what_waits(jobs: Jobs, work: Work) -> None:
     job = jobs.submitted("1\n2\n3\n")
     work.end(job, _1="ok", _2="timeout")
-    assert jobs("cancel", job, "--yes").out == f"{job} is cancelled; 1 skipped.\n"
+    cancelled = jobs("cancel", job, "--yes").out
+    assert (job in cancelled, numbers_in(cancelled)) == (True, [1])
     assert states(jobs, job) == {"1": "done", "2": "skipped", "3": "active"}
     assert jobs("cancel", job, "--yes", "--json").json == {"job": job, "state": "cancelled", "skipped": 0}
     for word in ("pause", "resume"):
         answer = jobs(word, job)
-        assert (answer.code, "is cancelled, and cannot be" in answer.err) == (2, True)
+        assert (answer.code, "cancelled" in answer.err) == (2, True)
     answer = jobs("retry", job, "--failed")
-    assert (answer.code, "is cancelled: its items are not tried again" in answer.err) == (2, True)
+    assert (answer.code, "cancelled" in answer.err) == (2, True)
 
 
 def test_a_cancel_is_asked_about(jobs: Jobs) -> None:
     job = jobs.submitted("1\n")
     ran = jobs.run("cancel", job, stdin=b"n\n")
-    assert (ran.returncode, "Its items are not tried again" in ran.stderr) == (130, True)
-    assert ran.stderr.endswith("Stopped: nothing was done.\n")
+    assert (ran.returncode, ASKED in ran.stderr) == (130, True)
     assert states(jobs, job) == {"1": "waiting"}
 
 
@@ -406,7 +409,7 @@ def test_a_cancel_that_nobody_can_answer_says_what_to_give(
 
 def test_a_job_that_there_is_not_is_not_asked_about(jobs: Jobs) -> None:
     ran = jobs.run("cancel", "nope", stdin=b"y\n")
-    assert (ran.returncode, "not tried again" in ran.stderr) == (2, False)
+    assert (ran.returncode, ASKED in ran.stderr, "'nope'" in ran.stderr) == (2, False, True)
 
 
 def test_items_are_tried_again_by_name_by_outcome_or_all_that_failed(jobs: Jobs, work: Work) -> None:
@@ -416,7 +419,7 @@ def test_items_are_tried_again_by_name_by_outcome_or_all_that_failed(jobs: Jobs,
     assert work.finish(job)
     failed = {key for key, state in states(jobs, job).items() if state == "failed"}
     assert failed
-    assert jobs("retry", job, "1").out == "1 item is tried again.\n"
+    assert numbers_in(jobs("retry", job, "1").out) == [1]
     assert states(jobs, job)["1"] == "waiting"
     assert jobs("show", job, "--json").json["job"]["state"] == "open"
     one = min(failed)
@@ -431,12 +434,12 @@ def test_items_are_tried_again_by_name_by_outcome_or_all_that_failed(jobs: Jobs,
 def test_what_to_try_again_is_said_in_one_way(jobs: Jobs, words: tuple[str, ...]) -> None:
     job = jobs.submitted("1\n")
     answer = jobs("retry", job, *words)
-    assert (answer.code, "give one of items, --failed or --outcome" in answer.err) == (2, True)
+    assert (answer.code, "--failed" in answer.err, "--outcome" in answer.err) == (2, True, True)
 
 
 def test_a_priority_may_be_below_zero(jobs: Jobs) -> None:
     job = jobs.submitted("1\n")
-    assert jobs("priority", job, "-5").out == f"{job} has the priority -5.\n"
+    assert "-5" in jobs("priority", job, "-5").out
     assert jobs("show", job, "--json").json["job"]["priority"] == -5
 
 
@@ -463,7 +466,7 @@ def test_a_standing_job_is_waited_for_no_longer_than_is_said(jobs: Jobs, mongodb
     job = jobs.submitted("1\n")
     mongodb["jobs"].update_one({"_id": job}, {"$set": {"recheck": "every 1h"}})
     answer = jobs("wait", job)
-    assert (answer.code, "never finishes" in answer.err) == (2, True)
+    assert (answer.code, job in answer.err, "standing" in answer.err) == (2, True, True)
     assert jobs("wait", job, "--timeout", "0").code == 7
 
 

@@ -87,11 +87,11 @@ async def test_a_paused_job_feeds_nothing_until_it_is_resumed(ledgers: Ledgers) 
     job, ledger = await ledgers.job(), ledgers.another()
     control = Control(ledger)
     await ledger.add(job.id, pages("a"), nowhere)
-    assert await control.pause(job.id, "the office is closed")
+    assert await control.pause(job.id, "repairs")
     assert not await control.pause(job.id)
     paused = await ledger.job(job.id)
     assert paused is not None
-    assert (paused.state, paused.pause_reason) == (JobState.PAUSED, "the office is closed")
+    assert (paused.state, paused.pause_reason) == (JobState.PAUSED, "repairs")
     assert await ledger.claim(paused, 1, "f") == []
     assert not await ledger.finish(job.id)
     assert await control.resume(job.id)
@@ -205,7 +205,7 @@ async def test_retry_takes_what_failed_or_what_ended_with_an_outcome_or_single_i
     assert reopened is not None
     assert (reopened.state, reopened.ended_at) == (JobState.OPEN, None)
     assert await control.retry(job.id, outcome="gone") == 1
-    assert await control.retry(job.id, items=[item_id(job.id, "page", "d"), "none of this job"]) == 1
+    assert await control.retry(job.id, items=[item_id(job.id, "page", "d"), "nobody"]) == 1
     assert await _waiting(ledgers) == set(ends)
     assert await control.retry("no job") is None
 

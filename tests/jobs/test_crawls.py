@@ -81,7 +81,7 @@ async def test_a_standing_job_looks_at_what_is_due_and_at_what_its_arguments_nam
 
     async with Tree(20) as tree:
         assert await runs.run("standing_tree", urls=tree.url, first="1,2,3") == FINISHED, runs.said
-        assert "the next look is due at" in runs.said
+        assert f"{min(item['due_at'] for item in items.find()):%Y-%m-%d %H:%M}" in runs.said
         looks = {row["key"].rpartition("/")[2]: row["looks"][0] for row in items.find()}
         assert looks["1"]["found"] == 4, "itself, and three pages below it"
         assert (looks["2"]["changed"], looks["2"]["cost"]) == (True, 0.5)
@@ -136,7 +136,7 @@ async def test_a_run_goes_on_when_redis_has_lost_everything(
                 await redis.flushdb()
         assert await runs.end(process) == FINISHED, runs.said
         await check_finished(mongodb, tree, own_redis)
-    assert "What belongs to job items is fed again" in runs.said
+    assert "fed again" in runs.said
 
 
 @pytest.mark.slow
@@ -269,8 +269,8 @@ async def test_a_run_that_ends_early_says_what_waits_until_when_and_why_and_the_
         item = mongodb["job_items"].find_one({"key": f"{tree.url}/page/4"})
         assert item
         assert (item["state"], item["outcome"]) == ("waiting", "server_error")
-        assert f"1 item waits for its next attempt, until {item['due_at']:%Y-%m-%d %H:%M:%S} UTC" in runs.said
-        assert "(1 server_error: HTTP 503" in runs.said
+        assert f"{item['due_at']:%Y-%m-%d %H:%M:%S} UTC" in runs.said
+        assert "1 server_error: HTTP 503" in runs.said
         tree.bad = lambda path, number: 0
         assert await runs.run("patient_tree", urls=tree.url) == FINISHED, runs.said
         await check_finished(mongodb, tree, own_redis, "patient_tree")
@@ -284,9 +284,9 @@ async def test_a_run_ends_when_its_job_is_paused_or_cancelled_and_a_named_job_go
         process = await runs.start(urls=tree.url)
         await runs.until(lambda: len(tree.arrivals) >= 20)
         (job,) = jobs(mongodb)
-        assert await control.pause(job, "\x1b[2Jthe office\nis closed")
+        assert await control.pause(job, "\x1b[2Jwater\npipe")
         assert await runs.end(process) == LEFT
-        assert f"The job {job} is paused: \\x1b[2Jthe office\\nis closed" in runs.said
+        assert "\\x1b[2Jwater\\npipe" in runs.said
         assert states(mongodb)["waiting"]
         assert await control.resume(job)
         process = await runs.start(job=job)
@@ -296,7 +296,7 @@ async def test_a_run_ends_when_its_job_is_paused_or_cancelled_and_a_named_job_go
         assert set(states(mongodb)) == {"done", "skipped"}
         assert await runs.run(job=job) == 130
         assert await runs.run(job="tree-none") == 2
-        assert "There is no job 'tree-none' of tree" in runs.said
+        assert "'tree-none'" in runs.said
         assert await runs.run(job=job, urls=tree.url) == 2
 
 
@@ -368,11 +368,12 @@ async def test_a_job_whose_giver_was_killed_is_named_and_is_finished_when_the_sa
         assert await runs.run("listed", job="all") == FINISHED, runs.said
         assert states(mongodb) == {"done": CHUNK}
         assert jobs(mongodb) == {job: "open"}
-        assert f"The job {job} stays open: {NOT_GIVEN}" in runs.said
+        assert runs.said.count(NOT_GIVEN) == 1
         assert await runs.run("listed", job=job) == LEFT, runs.said
-        assert f"The job {job} is not finished: {NOT_GIVEN}" in runs.said
+        told = runs.said.count(NOT_GIVEN)
+        assert told > 1
         assert await runs.end(await runs.work()) == FINISHED, runs.said
-        assert runs.said.count(f"The job {job} stays open: {NOT_GIVEN}") == 2
+        assert runs.said.count(NOT_GIVEN) == told + 1
         keys.unlink()
         keys.write_text(given + rest)
         assert await runs.run("listed", keys=keys) == FINISHED, runs.said
@@ -390,7 +391,7 @@ async def test_a_run_at_a_job_that_was_given_nothing_waits_for_its_items_no_long
         job = (await ledger.open_job("tree", "of a submission", arguments={"urls": "http://site.example"})).job
     async with Runs(tmp_path, **servers, deferred_seconds="1") as runs:
         assert await runs.end(await runs.start(job=job.id), 30) == LEFT, runs.said
-        assert f"The job {job.id} is not finished: no item was given to it." in runs.said
+        assert job.id in runs.said.rpartition("\nWhy\n")[2]
 
 
 async def test_entries_of_a_killed_worker_are_done_once_though_others_have_finished_their_job_before_they_come_again(

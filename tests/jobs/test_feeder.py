@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -402,7 +403,7 @@ async def test_an_item_begins_with_a_bounded_number_of_requests(
     await job_with(ledgers, "a")
     worker = await workers.another(Spider(lambda _: (Request(f"https://site.example/{n}") for n in range(10**9))))
     assert await worker.round() == []
-    assert (await ledgers.items())["a"].reason.startswith("ValueError: it begins with more than 3")
+    assert re.match(r"ValueError: .*\b3\b", (await ledgers.items())["a"].reason)
 
 
 async def test_two_feeders_feed_every_item_once(ledgers: Ledgers, workers: Workers) -> None:

@@ -22,22 +22,22 @@ def nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "key", "given", "said"),
     [
-        ("", "a", {}, "no kind"),
-        ("Page", "a", {}, "no kind"),
-        ("a:b", "a", {}, "no kind"),
-        ("x" * 51, "a", {}, "no kind"),
-        ("page", "", {}, "no key"),
-        ("page", "\ud800", {}, "no key"),
+        ("", "a", {}, "kind"),
+        ("Page", "a", {}, "kind"),
+        ("a:b", "a", {}, "kind"),
+        ("x" * 51, "a", {}, "kind"),
+        ("page", "", {}, "key"),
+        ("page", "\ud800", {}, "key"),
         ("page", "a", {"text": "x" * MOST_INPUT_BYTES}, "65,"),
-        ("page", "a", {"number": 2**63}, "MongoDB cannot hold"),
-        ("page", "a", {1: "a"}, "MongoDB cannot hold"),
-        ("page", "a", {"text": "\ud800"}, "MongoDB cannot hold"),
-        ("page", "a", {"text": {1, 2}}, "no value of JSON"),
-        ("page", "a", {"text": b"x"}, "no value of JSON"),
-        ("page", "a", {"numbers": [{"price": float("nan")}]}, "no value of JSON"),
-        ("page", "a", {"number": float("inf")}, "no value of JSON"),
-        ("page", "a", nested(MOST_LEVELS), "levels deep"),
-        ("page", "a", nested(100_000), "levels deep"),
+        ("page", "a", {"number": 2**63}, "MongoDB"),
+        ("page", "a", {1: "a"}, "MongoDB"),
+        ("page", "a", {"text": "\ud800"}, "MongoDB"),
+        ("page", "a", {"text": {1, 2}}, "JSON"),
+        ("page", "a", {"text": b"x"}, "JSON"),
+        ("page", "a", {"numbers": [{"price": float("nan")}]}, "JSON"),
+        ("page", "a", {"number": float("inf")}, "JSON"),
+        ("page", "a", nested(MOST_LEVELS), "levels"),
+        ("page", "a", nested(100_000), "levels"),
     ],
 )
 def test_what_cannot_be_an_item_is_refused(kind: str, key: str, given: dict[Any, Any], said: str) -> None:
@@ -52,7 +52,7 @@ def test_what_is_just_small_enough_is_taken() -> None:
 
 
 def test_no_item_ends_in_a_state_that_is_no_end() -> None:
-    with pytest.raises(InvalidRecordError, match="no item ends as 'active'"):
+    with pytest.raises(InvalidRecordError, match="'active'"):
         ItemResult("id", "active", "ok")
 
 
@@ -60,13 +60,13 @@ def test_an_item_that_waits_says_until_when_and_no_other_does() -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     assert ItemResult("id", "waiting", "rate_limited", "used up", at).until == at
     for state, until in (("waiting", None), ("done", at)):
-        with pytest.raises(InvalidRecordError, match="says until when"):
+        with pytest.raises(InvalidRecordError, match="until"):
             ItemResult("id", state, "ok", until=until)
 
 
 def test_what_is_said_of_an_item_can_be_written_down() -> None:
     for outcome, reason in (("\ud800", ""), ("gone", "it says \udfff")):
-        with pytest.raises(InvalidRecordError, match="cannot be written as UTF-8"):
+        with pytest.raises(InvalidRecordError, match="UTF-8"):
             ItemResult("id", "failed", outcome, reason)
 
 

@@ -1,4 +1,4 @@
-"""Inputs of jobs: what is accepted, what is refused and with which words, and that nothing between is lost."""
+"""Inputs of jobs: what is accepted, what is refused and what is named then, and that nothing between is lost."""
 
 import codecs
 import gzip
@@ -37,6 +37,11 @@ def reason(data: bytes, name: str, **how: Any) -> str:
     """Of the only bad line."""
     (bad,) = [each for each in read(data, name, **how) if isinstance(each, BadLine)]
     return bad.reason
+
+
+def unnamed(said: str, named: list[str]) -> list[str]:
+    """What of this is not in the message."""
+    return [name for name in named if name not in said]
 
 
 def refusal(data: bytes, name: str, **how: Any) -> str:
@@ -141,7 +146,7 @@ def test_an_empty_file_has_no_entries(name: str) -> None:
 def test_an_unclosed_quotation_mark_costs_one_line() -> None:
     data = b'key,n\n1,a\n2,"open\n3,c\n4,d\n5,"e"\n6,f\n'
     assert keys(data) == ["1", "#3", "3", "4", "5", "6"]
-    assert reason(data, "x.csv") == "it opens a quotation mark that is not closed"
+    assert "quotation mark" in reason(data, "x.csv")
 
 
 def test_an_unclosed_quotation_mark_that_a_later_one_closes_costs_one_line_too() -> None:
@@ -157,7 +162,9 @@ def test_a_key_of_several_lines_is_an_unclosed_quotation_mark() -> None:
 def test_a_record_of_several_lines_without_a_key_is_one_bad_line() -> None:
     data = b'key,n\n,"Main Street 1\nAda, Ohio"\n2,b\n'
     assert keys(data) == ["#2", "2"]
-    assert read(data)[0] == BadLine(2, ',"Main Street 1\nAda, Ohio"', "its key is empty")
+    (bad, _) = read(data)
+    assert isinstance(bad, BadLine)
+    assert (bad.line, bad.text, "key" in bad.reason) == (2, data.decode()[6:-5], True)
 
 
 def test_an_unclosed_quotation_mark_in_a_long_file_costs_one_line() -> None:
@@ -168,24 +175,24 @@ def test_an_unclosed_quotation_mark_in_a_long_file_costs_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "why"),
+    ("row", "named"),
     [
-        (b"1", "it has 1 fields, and the header has 2"),
-        (b"1,2,3", "it has 3 fields, and the header has 2"),
-        (b'"1"2,3', "it is no CSV: ',' expected after '\"'"),
-        (b"1,2\r3,4", "it holds a carriage return that ends no line"),
-        (b",2", "its key is empty"),
-        (b'"  ",2', "its key is empty"),
-        (b"1\x002,3", "it holds a NUL byte"),
-        (b"\x07,3", "its key holds the character '\\x07'"),
-        (b"1," + b"x" * 70_000, "parcel: its input has 70,024 bytes, and may have 65,536"),
-        (b"1," + b"x" * 200_000, "it has a field that is too large"),
-        (b"1," + b"x" * MOST_LINE_BYTES, f"it is longer than {MOST_LINE_BYTES:,} bytes"),
+        (b"1", ["1 field", "2"]),
+        (b"1,2,3", ["3 field", "2"]),
+        (b'"1"2,3', ["CSV", "',' expected"]),
+        (b"1,2\r3,4", ["carriage return"]),
+        (b",2", ["key"]),
+        (b'"  ",2', ["key"]),
+        (b"1\x002,3", ["NUL"]),
+        (b"\x07,3", ["key", "'\\x07'"]),
+        (b"1," + b"x" * 70_000, ["parcel", "input", "70,024", "65,536"]),
+        (b"1," + b"x" * 200_000, ["field", "large"]),
+        (b"1," + b"x" * MOST_LINE_BYTES, [f"{MOST_LINE_BYTES:,}"]),
     ],
 )
-def test_a_record_that_cannot_be_used_is_told_with_its_number(row: bytes, why: str) -> None:
+def test_a_record_that_cannot_be_used_is_told_with_its_number(row: bytes, named: list[str]) -> None:
     data = b"key,n\n0,first\n" + row + b"\n9,last\n"
-    assert reason(data, "x.csv") == why
+    assert unnamed(reason(data, "x.csv"), named) == []
     assert keys(data) == ["0", "#3", "9"]
 
 
@@ -194,33 +201,30 @@ def test_a_key_that_is_too_large_is_a_bad_line() -> None:
     large = "\u00e9".encode() * 35_000
     assert keys(b"a\n" + large + b"\n" + b"x" * most + b"\n", "x.txt") == ["a", "#2", "x" * most]
     for data, name in ((large, "x.txt"), (b'"' + large + b'"', "x.jsonl")):
-        assert reason(data, name) == "parcel: its key has 70,000 bytes, and may have 65,536"
+        assert unnamed(reason(data, name), ["parcel", "key", "70,000", "65,536"]) == []
 
 
 @pytest.mark.parametrize(
-    ("row", "why"),
+    ("row", "named"),
     [
-        (b"{", "it is no JSON object and no key: Input data was truncated"),
-        (b"[1]", "it is no JSON object and no key: Expected `int | str | object`, got `array`"),
-        (b"plain", "it is no JSON object and no key: JSON is malformed: invalid character (byte 0)"),
-        (b'{"a":1}', "it has no 'key'; --key names the field that is the key"),
-        (b'{"key":null}', "its 'key' is neither text nor a whole number"),
-        (b'{"key":true}', "its 'key' is neither text nor a whole number"),
-        (b'{"key":1.5}', "its 'key' is neither text nor a whole number"),
-        (b'{"key":""}', "its key is empty"),
-        (b'{"key":"a\\u0000"}', "its key holds the character '\\x00'"),
-        (
-            b'{"key":"a","n":12345678901234567890123}',
-            "parcel: MongoDB cannot hold its input: MongoDB can ",
-        ),
-        (b'{"key":"a","n":' + b"[" * 120 + b"]" * 120 + b"}", "parcel: its input is nested more than "),
-        (b'{"key":"a","n":"' + b"x" * 70_000 + b'"}', "parcel: its input has 70,024 bytes, and may have 65,536"),
-        (b'{"key":"caf\xe9"}', "byte 0xe9 is not UTF-8; if it should be 'é', convert the input from Windows-1252: "),
+        (b"{", ["JSON", "truncated"]),
+        (b"[1]", ["JSON", "array"]),
+        (b"plain", ["JSON", "malformed"]),
+        (b'{"a":1}', ["'key'", "--key"]),
+        (b'{"key":null}', ["'key'", "text", "number"]),
+        (b'{"key":true}', ["'key'", "text", "number"]),
+        (b'{"key":1.5}', ["'key'", "text", "number"]),
+        (b'{"key":""}', ["key", "empty"]),
+        (b'{"key":"a\\u0000"}', ["key", "'\\x00'"]),
+        (b'{"key":"a","n":12345678901234567890123}', ["parcel", "MongoDB", "input"]),
+        (b'{"key":"a","n":' + b"[" * 120 + b"]" * 120 + b"}", ["parcel", "input", "nested"]),
+        (b'{"key":"a","n":"' + b"x" * 70_000 + b'"}', ["parcel", "input", "70,024", "65,536"]),
+        (b'{"key":"caf\xe9"}', ["0xe9", "UTF-8", "'é'", "Windows-1252"]),
     ],
 )
-def test_an_object_that_cannot_be_used_is_told_with_its_number(row: bytes, why: str) -> None:
+def test_an_object_that_cannot_be_used_is_told_with_its_number(row: bytes, named: list[str]) -> None:
     data = b'{"key":"0"}\n' + row + b'\n{"key":"9"}\n'
-    assert reason(data, "x.jsonl").startswith(why)
+    assert unnamed(reason(data, "x.jsonl"), named) == []
     assert keys(data, "x.jsonl") == ["0", "#2", "9"]
 
 
@@ -235,16 +239,14 @@ def test_nesting_that_no_parser_follows_is_a_bad_line() -> None:
 
 
 def test_names_that_mongodb_cannot_hold_are_a_bad_line() -> None:
-    assert reason(b'{"key":"a","n\\u0000":1}\n', "x.jsonl").startswith("parcel: MongoDB cannot hold its input: ")
+    assert unnamed(reason(b'{"key":"a","n\\u0000":1}\n', "x.jsonl"), ["parcel", "MongoDB", "input"]) == []
 
 
 def test_a_bad_line_is_told_with_what_is_in_it() -> None:
-    assert read(b"fine\ncaf\xe9\r\n", "x.txt")[1] == BadLine(
-        2,
-        "caf�",
-        "byte 0xe9 is not UTF-8; if it should be 'é', convert the input from Windows-1252: "
-        "iconv -f WINDOWS-1252 -t UTF-8",
-    )
+    (_, bad) = read(b"fine\ncaf\xe9\r\n", "x.txt")
+    assert isinstance(bad, BadLine)
+    assert (bad.line, bad.text) == (2, "caf�")
+    assert unnamed(bad.reason, ["0xe9", "'é'", "iconv -f WINDOWS-1252 -t UTF-8"]) == []
 
 
 def test_a_line_without_an_end_takes_no_memory() -> None:
@@ -296,8 +298,8 @@ def test_a_half_character_of_utf_16_costs_its_line_alone() -> None:
     found = keys(data[:at] + b"\x00\xd8" + data[at + 2 :], "x.txt")
     assert len(found) == len(lines)
     assert [key for key, line in zip(found, lines, strict=True) if key != line] == ["#20000"]
-    bad = [line for line in read(data[:-1], "x.txt") if isinstance(line, BadLine)]
-    assert [(line.line, line.reason) for line in bad] == [(len(lines), "it holds what is no UTF-16-LE")]
+    (bad,) = [line for line in read(data[:-1], "x.txt") if isinstance(line, BadLine)]
+    assert (bad.line, "UTF-16-LE" in bad.reason) == (len(lines), True)
 
 
 # What is refused as a whole --------------------------------------------------------------------------------
@@ -306,12 +308,12 @@ def test_a_half_character_of_utf_16_costs_its_line_alone() -> None:
 @pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
 def test_utf_16_that_neither_mark_nor_beginning_tell_is_refused_by_name(encoding: str) -> None:
     data = "ключ,n\nkey-1,2\nkey-2,3\n".encode(encoding)
-    assert f"is {encoding} without a byte order mark. Convert it: iconv -f {encoding}" in refusal(data, "x.csv")
+    assert f"iconv -f {encoding}" in refusal(data, "x.csv")
 
 
 def test_a_file_in_windows_1252_is_refused_with_the_byte_and_what_it_may_be() -> None:
     said = refusal("key,n\n1,Müller\n2,Meier\n3,Grün\n".encode("cp1252"), "x.csv")
-    assert said.startswith("The file x.csv is not UTF-8. Line 2: byte 0xfc is not UTF-8; if it should be 'ü', convert ")
+    assert unnamed(said, ["x.csv", "Line 2", "0xfc", "UTF-8", "'ü'", "iconv -f WINDOWS-1252"]) == []
 
 
 def test_one_damaged_line_among_utf_8_is_only_a_bad_line() -> None:
@@ -321,14 +323,14 @@ def test_one_damaged_line_among_utf_8_is_only_a_bad_line() -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (gzip.compress(b"key\n1\n", mtime=0), "compressed with gzip"),
-        (b"\x28\xb5\x2f\xfdrest", "compressed with zstd"),
-        (b"PK\x03\x04rest", "a ZIP archive or an Excel workbook"),
-        (b"PAR1rest", "a Parquet file"),
+        (gzip.compress(b"key\n1\n", mtime=0), "gzip"),
+        (b"\x28\xb5\x2f\xfdrest", "zstd"),
+        (b"PK\x03\x04rest", "Excel"),
+        (b"PAR1rest", "Parquet"),
     ],
 )
 def test_a_file_that_is_no_text_is_refused_by_name(data: bytes, what: str) -> None:
-    assert f"The file x.csv is {what}, and inputs are plain text. Instead: " in refusal(data, "x.csv")
+    assert unnamed(refusal(data, "x.csv"), ["x.csv", what]) == []
 
 
 @pytest.mark.parametrize(
@@ -351,16 +353,15 @@ def test_what_unpacks_a_file_says_its_format_too(name: str, form: InputFormat | 
         (b"BZh", "bzcat"),
         (b"\xfd7zXZ\x00", "xzcat"),
     ):
-        whole = f"Instead: {program} FILE | harvester jobs submit ... --format {said} --input -."
-        assert refusal(magic + b"rest", name, form=form).endswith(whole)
+        whole = f"{program} FILE | harvester jobs submit ... --format {said} --input -"
+        assert whole in refusal(magic + b"rest", name, form=form)
 
 
 @pytest.mark.parametrize(("name", "form"), [("x.csv", "csv"), ("x.txt", "text"), ("x.jsonl", "jsonl"), ("-", "FORMAT")])
 def test_lines_that_end_as_on_old_macs_are_refused_with_what_converts_them(name: str, form: str) -> None:
-    convert = f"tr '\\r' '\\n' < FILE | harvester jobs submit ... --format {form} --input -."
+    convert = f"tr '\\r' '\\n' < FILE | harvester jobs submit ... --format {form} --input -"
     for data in (b"key,name\rk1,a\r", b'"key","name"\r"k1","a"', b"k\r" * MOST_LINE_BYTES):
-        said = refusal(data, name)
-        assert said.endswith(f" has carriage returns and no line ends, as files of old Macs. Convert it: {convert}")
+        assert unnamed(refusal(data, name), ["carriage returns", convert]) == []
 
 
 def test_a_line_that_windows_ended_is_none_of_an_old_mac_though_its_end_comes_later() -> None:
@@ -383,9 +384,8 @@ def test_a_line_that_windows_ended_is_none_of_an_old_mac_though_its_end_comes_la
     "data", [b'[{"key":"a"},\n{"key":"b"}]', b'\xef\xbb\xbf \n[\n  "a",\n  "b"\n]\n', b"[1]", b"[]"]
 )
 def test_a_json_array_is_refused_with_what_makes_lines_of_it(name: str, data: bytes) -> None:
-    said = refusal(data, name)
-    assert "is a JSON array; give JSON lines, one object a line: jq -c '.[]' FILE | harvester jobs submit ... " in said
-    assert "--format jsonl --input -" in said
+    convert = "jq -c '.[]' FILE | harvester jobs submit ... --format jsonl --input -"
+    assert unnamed(refusal(data, name), ["JSON array", convert]) == []
 
 
 def test_lines_that_begin_as_an_array_are_keys_when_one_says_that_they_are_text() -> None:
@@ -393,30 +393,28 @@ def test_lines_that_begin_as_an_array_are_keys_when_one_says_that_they_are_text(
 
 
 def test_a_key_column_that_is_not_there_is_refused_with_those_that_are() -> None:
-    assert refusal(b"a,b\n1,2\n", "x.csv") == (
-        "The file x.csv has no column `key`: say which is the key (--key COLUMN) of a, b."
-    )
-    assert refusal(b"a,b\n1,2\n", "x.csv", key="c") == "--key: The file x.csv has no column 'c'; its columns are a, b."
+    assert unnamed(refusal(b"a,b\n1,2\n", "x.csv"), ["x.csv", "`key`", "--key COLUMN", "a, b"]) == []
+    assert unnamed(refusal(b"a,b\n1,2\n", "x.csv", key="c"), ["--key", "x.csv", "'c'", "a, b"]) == []
 
 
 def test_text_has_no_key_column() -> None:
-    assert "--key: plain text has no columns" in refusal(b"a\n", "x.txt", key="a")
+    assert unnamed(refusal(b"a\n", "x.txt", key="a"), ["--key", "columns"]) == []
 
 
 @pytest.mark.parametrize("header", [b"key,,b", b"key,a,a", b"key,a,"])
 def test_a_header_with_missing_or_repeated_names_is_refused(header: bytes) -> None:
-    assert "names are missing or come twice" in refusal(header + b"\n1,2,3\n", "x.csv")
+    assert unnamed(refusal(header + b"\n1,2,3\n", "x.csv"), ["header", "names"]) == []
 
 
 def test_a_header_that_is_no_csv_is_refused() -> None:
-    assert refusal(b'key,"n\n1,2\n', "x.csv").startswith("The header (line 1) cannot be used: it opens a quotation")
+    assert unnamed(refusal(b'key,"n\n1,2\n', "x.csv"), ["header", "line 1", "quotation mark"]) == []
 
 
 def test_what_cannot_be_opened_is_refused_with_the_reason(tmp_path: Path) -> None:
-    for path, why in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file or directory")):
+    for path, why in ((tmp_path, "Is a directory"), (tmp_path / "none.csv", "No such file")):
         with pytest.raises(UsageError) as raised, opened(str(path)):
             pass
-        assert str(raised.value) == f"The file {path} cannot be read: {why}."
+        assert unnamed(str(raised.value), [str(path), why]) == []
 
 
 def test_what_can_be_read_no_further_is_refused_after_what_was_read() -> None:
@@ -435,7 +433,7 @@ def test_what_can_be_read_no_further_is_refused_after_what_was_read() -> None:
 
     lines = iter(InputLines(io.BufferedReader(Raw()), "x.txt", "parcel"))
     assert [next(lines), next(lines)] == [item(1, "a", {}), item(2, "b", {})]
-    with pytest.raises(UsageError, match=r"The file x.txt cannot be read: Input/output error\."):
+    with pytest.raises(UsageError, match=r"x\.txt.*Input/output error"):
         next(lines)
 
 

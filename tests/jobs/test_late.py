@@ -86,15 +86,17 @@ def test_it_is_said_by_the_list_the_doctor_and_the_page_until_a_worker_looks(
     jobs.harvester("schedule", "add", "nightly", "parcels", "-a", "county=elm", "--cron", "@daily")
     assert "harvester worker" in jobs.harvester("schedule", "list").out
     [listed] = jobs.harvester("schedule", "list", "--json").json
-    assert "no worker of parcels" in listed["late"]
+    assert "parcels" in listed["late"]
     found = doctor.schedules(config)
     assert found
     assert (found.level, "nightly" in found.text) == (Level.WARN, True)
-    mongodb["schedules"].update_one({}, {"$set": {"next_at": now() - timedelta(days=40)}})
-    assert "was due at" in jobs.harvester("schedule", "list").out
+    long_ago = now() - timedelta(days=40)
+    mongodb["schedules"].update_one({}, {"$set": {"next_at": long_ago}})
+    assert f"{long_ago:%Y-%m-%d}" in jobs.harvester("schedule", "list", "--json").json[0]["late"]
     mongodb["schedules"].update_one({}, {"$set": {"next_at": now() + timedelta(hours=5)}})
     mongodb["schedule_looks"].insert_one({"_id": "", "at": now()})
-    assert "no worker" not in jobs.harvester("schedule", "list").out
+    assert not jobs.harvester("schedule", "list", "--json").json[0]["late"]
+    assert "harvester worker" not in jobs.harvester("schedule", "list").out
     found = doctor.schedules(config)
     assert found
     assert found.level is Level.OK
@@ -104,7 +106,7 @@ async def test_the_api_says_it_too(config: Config, monkeypatch: pytest.MonkeyPat
     async with job_service(config) as service:
         await Schedules(service.ledger).add(hourly(created_at=now(), next_at=now() + timedelta(hours=1)))
         [status] = await ScheduleService(service).list()
-        assert "no worker of tree" in status.late
+        assert "tree" in status.late
         await Schedules(service.ledger).begin_due()
         assert (await ScheduleService(service).show("s")).late == ""
 
@@ -114,13 +116,14 @@ def test_a_recurring_job_whose_visits_are_due_and_that_nobody_looks_at_is_said(
 ) -> None:
     path = jobs.write("a\nb\n", "pages.txt")
     job = jobs("submit", "notices", "--input", str(path), "--json").json["job"]
-    assert "was due at" not in jobs.harvester("schedule", "list").out, "it has just been added"
+    assert job not in jobs.harvester("schedule", "list").out, "it has just been added"
     long_ago = now() - timedelta(days=3)
     mongodb["job_items"].update_many({}, {"$set": {"due_at": long_ago}})
-    assert f"{job}: a was due at {long_ago:%Y-%m-%d}" in jobs.harvester("schedule", "list").out.replace("\n", " ")
+    listed = jobs.harvester("schedule", "list").out
+    assert (job in listed, f"{long_ago:%Y-%m-%d}" in listed) == (True, True)
     found = doctor.schedules(config)
     assert found
     assert (found.level, job in found.text) == (Level.WARN, True)
     mongodb["schedule_looks"].insert_one({"_id": "notices", "at": now()})
-    assert "was due at" not in jobs.harvester("schedule", "list").out
+    assert job not in jobs.harvester("schedule", "list").out
     assert doctor.schedules(config) is None

@@ -163,21 +163,22 @@ def test_a_nickname_is_an_expression(nickname: str, cron: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "said"),
+    ("read", "text", "named"),
     [
         (read_cron, "* * * *", "five fields"),
         (read_cron, "0 0 * * * *", "five fields"),
-        (read_cron, "61 * * * *", "Bad minute"),
-        (read_cron, "0 0 31 2 *", "Bad day-of-month"),
+        (read_cron, "61 * * * *", "minute"),
+        (read_cron, "0 0 31 2 *", "day-of-month"),
         (read_cron, "@reboot", "five fields"),
-        (read_every, "10s", "too short"),
-        (read_every, "often", "is no duration"),
-        (read_zone, "Europe/Berln", "did you mean Europe/Berlin?"),
-        (read_zone, "../etc/passwd", "no time zone"),
-        (read_name, "a b", "no name of a schedule"),
-        (read_name, "", "no name of a schedule"),
+        (read_every, "10s", "short"),
+        (read_every, "often", "duration"),
+        (read_zone, "Europe/Berln", "Europe/Berlin"),
+        (read_zone, "../etc/passwd", "zone"),
+        (read_name, "a b", "name"),
+        (read_name, "", "name"),
     ],
 )
-def test_what_cannot_be_read_is_named(read: Any, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said.replace("?", r"\?")):
+def test_what_cannot_be_read_is_named(read: Any, text: str, named: str) -> None:
+    with pytest.raises(UsageError, match=named) as refused:
         read(text)
+    assert text in str(refused.value)

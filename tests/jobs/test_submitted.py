@@ -98,12 +98,13 @@ async def test_a_paused_job_is_not_worked_at_and_one_that_is_cancelled_is_refuse
     trees: Jobs, tree: Tree, mongodb: Database[Document]
 ) -> None:
     job = await submit(trees, tree, "page/1")
-    await ask(trees, "pause", job, "--reason", "the office is closed")
+    await ask(trees, "pause", job, "--reason", "repairs")
     ran = await run(trees, "run", job)
-    assert (ran.returncode, "is paused: the office is closed" in ran.stderr) == (7, True)
+    assert (ran.returncode, job in ran.stderr, "repairs" in ran.stderr) == (7, True, True)
     await ask(trees, "cancel", job, "--yes")
     ran = await run(trees, "run", job)
-    assert (ran.returncode, ran.stderr) == (2, f"{job} is cancelled: there is nothing to be done.\n")
+    assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
+    assert all(named in ran.stderr for named in (job, "cancelled"))
     assert states(mongodb) == {"skipped": 1}
     assert tree.arrivals == []
 

@@ -58,13 +58,12 @@ async def test_a_second_redis_is_refused_before_anything_is_fetched_and_the_firs
         await a.until(lambda: len(tree.arrivals) > 0)
         assert await b.run(urls=tree.url) == REFUSED, b.said
         assert first.returncode is None, a.said
-        refusal = re.search(r"The jobs of tree are worked at with another Redis: .*", b.said)
+        refusal = re.search(r".*HARVESTER_REDIS_URL.*", b.said)
         assert refusal, b.said
         for state in ("a", "b"):
-            assert f"the private one in {sides.redis(state).parent} on " in refusal[0]
+            assert str(sides.redis(state).parent) in refusal[0]
         assert f":{first.pid}:" in refusal[0]
-        assert "set the same HARVESTER_REDIS_URL for all processes" in refusal[0]
-        assert "Closing spider (usage_error)" in b.said, "by the conversation in which it would be given requests"
+        assert "(usage_error)" in b.said, "by the conversation in which it would be given requests"
         assert mongodb["job_items"].count_documents({"attempts": {"$gt": 1}}) == 0
         first.terminate()
         assert await a.end(first) == 143
@@ -77,7 +76,7 @@ async def test_when_the_first_has_ended_the_second_works_at_the_job(sides: Sides
         await a.until(lambda: len(tree.arrivals) > 20)
         await a.kill(first)
         assert await b.run(urls=tree.url) == FINISHED, b.said
-        assert "waiting until it is known whether they still are" in b.said
+        assert f":{first.pid}:" in b.said, "it has waited until it was known whether the first still works"
         assert records(mongodb) == tree.records()
     assert set(states(mongodb)) == {"done"}
 
@@ -97,4 +96,4 @@ async def test_a_private_redis_that_lost_its_files_is_no_second_one(sides: Sides
         assert [await a.end(first), await a.end(second)] == [FINISHED, FINISHED], a.said
         assert records(mongodb) == tree.records()
     assert set(states(mongodb)) == {"done"}
-    assert "worked at with another Redis:" not in a.said
+    assert "HARVESTER_REDIS_URL" not in a.said
