@@ -22,6 +22,7 @@ from harvester.config import Config
 from harvester.control import up
 from harvester.exceptions import INTERRUPTED
 from tests import forking
+from tests.control import labels
 from tests.control.browsing import END_S, HARVESTER, ControlRoom, chromium, logged_in
 from tests.sandbox.process import Sandbox
 
@@ -186,7 +187,7 @@ async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_
         with ControlRoom(tmp_path, variables, "--workers", "2") as room:
             async with chromium() as browser, logged_in(browser, room.url, room.token) as person:
                 page = await person.go("/submit?spider=bluesky")
-                await page.get_by_label("Items: one a line").fill(site.handle(0))
+                await page.get_by_label(labels.ITEMS_FIELD).fill(site.handle(0))
                 await page.get_by_label("depth").fill("2")
                 await page.get_by_label("collect").fill("graph,profiles")
                 await page.get_by_role("button", name="Submit", exact=True).click()
