@@ -345,14 +345,14 @@ def test_the_token_of_this_machine_is_for_its_own_controller_alone(tmp_path: Pat
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("ftp://a.example", "cannot be used: only http and https are asked"),
-        ("https://", "cannot be used: the address names no host"),
-        ("https://a b.example", "cannot be used: the address holds white space"),
-        ("https://ann:hidden-word@a.example", "holds more than a place"),
-        ("https://ann:hidden-word@a.example:99999", "'https://a.example:99999' cannot be used: "),
-        ("https://a.example/?token=x", "holds more than a place"),
-        ("http://a.example", "http://a.example would show the token to whoever is on the way: use https://"),
-        ("http://93.184.216.34:8000", "would show the token to whoever is on the way"),
+        ("ftp://a.example", "http and https"),
+        ("https://", "no host"),
+        ("https://a b.example", "white space"),
+        ("https://ann:hidden-word@a.example", "place"),
+        ("https://ann:hidden-word@a.example:99999", "'https://a.example:99999'"),
+        ("https://a.example/?token=x", "place"),
+        ("http://a.example", "http://a.example .*https://"),
+        ("http://93.184.216.34:8000", "http://93.184.216.34:8000 .*https://"),
     ],
 )
 def test_an_address_that_cannot_be_used_or_would_show_the_token_is_refused(url: str, said: str) -> None:
