@@ -118,10 +118,10 @@ def test_two_packaged_entries_of_one_name_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
     for path in paths:
         path.write_text(f"[a]\nhosts = ['{path.stem}.example']", "utf-8")
-    with pytest.raises(UsageError, match=r"\[a\] stands in .*one\.toml and in .*two\.toml"):
+    with pytest.raises(UsageError, match=r"\[a\] .*one\.toml.*two\.toml"):
         list(Registry(packaged=[SiteFile(path) for path in paths]))
     paths[1].write_text("[b]\nhosts = ['one.example']", "utf-8")
-    with pytest.raises(UsageError, match=r"The host one\.example belongs to two sites, \[a\] and \[b\]"):
+    with pytest.raises(UsageError, match=r"one\.example.*\[a\].*\[b\]"):
         sites_of(SiteFile(path) for path in paths)
 
 
