@@ -150,7 +150,7 @@ BAD = {
     '{"seeds": "alice.test,-"}': "seeds: '-'",
     '{"depth": 1}': "no seeds",
     '{"url": 5}': "no seeds",
-    '{"url": "a.test", "seeds": "b.test"}': "seeds and a url",
+    '{"url": "a.test", "seeds": "b.test"}': "url",
     "[1]": "handle",
     "not a seed": "handle",
 }

@@ -79,7 +79,7 @@ async def test_the_last_runs_come_first_with_their_verdicts(runs: Runs) -> None:
     assert (len(page.runs), page.more) == (2, True)
     assert [each.id for each in (await runs.list("bluesky", "failed")).runs] == ["b"]
     assert [each.id for each in (await runs.list(job="bluesky-1")).runs] == ["b"]
-    with pytest.raises(UsageError, match=r"^state: 'odd'.*running.*finished"):
+    with pytest.raises(UsageError, match=r"^state: 'odd'"):
         await runs.list(state="odd")
 
 
