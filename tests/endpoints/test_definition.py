@@ -47,7 +47,7 @@ BAD = [
     (f"[a]\nurl = '{URL}'\nkey = 'id'", "`key`"),
     (f"[a]\nurl = '{URL}'\nrows = '@'\npick = 'data'", "`pick`"),
     (f"[a]\nurl = '{URL}'\nbody = {{ a = 1 }}", "`body`"),
-    (f"[a]\nurl = '{URL}'\nheaders = {{ X-Key = '${{MY KEY}}' }}", "a.headers.X-Key"),
+    (f"[a]\nurl = '{URL}'\nheaders = {{ X-Key = '${{MY KEY}}' }}", "${MY KEY}"),
     (f"[a]\nurl = '{URL}'\nheaders = {{ 'X Key' = 'x' }}", "a.headers.X Key: "),
     (
         f"[a]\nurl = '{URL}'\nheaders = {{ Content-Length = '9' }}",

@@ -133,7 +133,7 @@ def test_a_file_of_tags_that_cannot_be_used_is_refused(tmp_path: Path, content: 
     [
         ({"sources": "youtube"}, "HARVESTER_YOUTUBE_KEY"),
         ({"sources": "instagram", "tags": "cats"}, "HARVESTER_INSTAGRAM_TOKEN"),
-        ({"sources": "google", "collect": "tags", "tags": "cats"}, "-a "),
+        ({"sources": "google", "collect": "tags", "tags": "cats"}, "-a collect=trends,tags"),
     ],
 )
 async def test_what_nothing_can_come_of_is_refused_before_anything_is_fetched(given: dict[str, str], said: str) -> None:
@@ -191,4 +191,4 @@ def test_the_next_page_of_a_timeline_is_the_one_that_a_header_calls_so(links: li
 
 async def test_nothing_to_ask_for_ends_a_crawl_with_a_sentence(crawls: Crawls) -> None:
     assert await crawls.run("hashtags", sources="google", collect="tags", tags="cats") == USAGE
-    assert "hashtags" in crawls.said
+    assert "-a collect=trends,tags" in crawls.said

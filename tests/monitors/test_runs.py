@@ -138,7 +138,7 @@ def test_a_continued_run_is_neither_compared_with_whole_runs_nor_a_measure_for_t
     toy.run(harvest(0), attributes={"resumed": True})
     run = last_run()
     assert (run["verdict"], run["resumed"]) == ("passed", True)
-    assert "skipped" in toy.reports()[1]
+    assert f"<b>{DROP}: skipped</b>" in toy.reports()[1]
     toy.run(harvest(50))
     assert 100 in numbers_of(last_run()["failures"][0]["message"])
 
@@ -251,7 +251,7 @@ def test_without_any_mongodb_the_history_is_said_to_be_unavailable(make_toy: Mak
     toy = make_toy(HARVESTER_MONGODB_URI=f"mongodb://127.0.0.1:{free_port}")
     log = toy.run(harvest(100))
     assert "monitors: passed" in log
-    assert "history" in toy.reports()[0]
+    assert re.search(rf"<b>{DROP}: skipped</b>[^<]*MongoDB", toy.reports()[0])
 
 
 def test_a_cause_that_several_runs_meet_raises_one_alert(

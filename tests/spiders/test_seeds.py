@@ -1,6 +1,7 @@
 """Seeds in every form that people give them; what names no account is told with its line."""
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -171,9 +172,9 @@ def test_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     assert refusal
     name = given.removeprefix("@").rpartition("/")[2]
     assert name in refusal
-    with pytest.raises(UsageError, match=name):
+    with pytest.raises(UsageError, match=re.escape(name) or None):
         list(Seeds(given))
-    with pytest.raises(UsageError, match=name):
+    with pytest.raises(UsageError, match=re.escape(name) or None):
         Seeds(given).digest()
 
 
