@@ -279,7 +279,7 @@ def test_a_segment_that_was_cut_gives_its_whole_lines_and_is_named(segment: Path
     segment.write_bytes(segment.read_bytes()[:-missing])
     lines = read_segment(segment)
     assert [msgspec.json.decode(line)["id"] for line in itertools.islice(lines, 50)] == list(range(50))
-    with pytest.raises(StorageError, match=f"{segment.name} is damaged"):
+    with pytest.raises(StorageError, match=f"{segment.name} .*damaged"):
         list(lines)
 
 

@@ -268,7 +268,7 @@ def test_schedules_that_name_it_are_named_and_stay(purge: Purge, mongodb: Mongo,
 
     done = purge("--account", ALICE, "--yes")
 
-    assert set(re.findall("schedule ([a-z]+) ", done.stdout)) == set(named)
+    assert set(re.findall("harvester schedule change ([a-z]+)", done.stdout)) == set(named)
     assert list(mongodb["schedules"].find().sort("_id", -1)) == sorted(rows, key=lambda row: str(row["_id"]))[::-1]
 
 

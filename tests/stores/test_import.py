@@ -87,7 +87,7 @@ def test_what_was_stored_comes_back_from_what_was_staged(
         (["nowhere"], 2, "nowhere: "),
         (["~unknown/x"], 2, "~unknown/x: "),
         (["text.txt"], 2, "text.txt: "),
-        (["a/b/c/damaged.jsonl.zst", "-a", "spider=bluesky"], 4, "damaged.jsonl.zst is damaged"),
+        (["a/b/c/damaged.jsonl.zst", "-a", "spider=bluesky"], 4, "damaged.jsonl.zst "),
         (["a/b/c/damaged.jsonl.zst", "-a", "spider=nobody"], 2, "'nobody'"),
     ],
 )
@@ -150,7 +150,7 @@ def test_what_can_be_read_is_read_though_files_beside_it_cannot(harvest: Harvest
     stage(harvest.folder, "stall", "stall", LINE % (b"stall", b"9", AT, b'{"n":9}'))
     ran = import_(harvest)
     assert (ran.returncode, "Traceback" in ran.stderr) == (4, False), ran.stderr
-    assert f"{cut.relative_to(harvest.folder)} is damaged" in ran.stderr
+    assert re.search(rf"{cut.relative_to(harvest.folder)} .*damaged", ran.stderr)
     assert re.search(rf"{gone.relative_to(harvest.folder)} .*No such file", ran.stderr)
     assert [row["n"] for name in ("shop", "stall") for row in mongodb[name].find(sort=["_id"])] == [0, 1, 2, 9]
 
