@@ -70,9 +70,9 @@ ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 
 REFUSED: dict[str, tuple[Callable[[], Request], str]] = {
-    "function": (lambda: Request(URL, print), "its callback"),
-    "method of another": (lambda: Request(URL, Other().parse), "its callback"),
-    "errback": (lambda: Request(URL, SPIDER.on_page, errback=print), "its errback"),
+    "function": (lambda: Request(URL, print), "callback"),
+    "method of another": (lambda: Request(URL, Other().parse), "callback"),
+    "errback": (lambda: Request(URL, SPIDER.on_page, errback=print), "errback"),
     "object": (lambda: Request(URL, meta={"page": object()}), "meta['page'] "),
     "deep": (lambda: Request(URL, cb_kwargs={"a": [{"b": (print,)}]}), "cb_kwargs['a'][0]['b'][0] "),
     "headers": (lambda: Request(URL, meta={"of": Headers({"A": "b"})}), "meta['of'] "),
@@ -103,7 +103,7 @@ NESTED = b"\x82\xa1u\xa1u\xa1c" + b"\x91" * 100_000 + b"\x90"
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\x80", msgspec.msgpack.encode({"u": 1}), b"cos\nsystem\n", NESTED])
 def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
-    with pytest.raises(UnserialisableRequestError, match="cannot be read"):
+    with pytest.raises(UnserialisableRequestError, match=" read"):
         decode(data, SPIDER)
 
 

@@ -24,11 +24,11 @@ def test_site_without_an_entry_has_no_identities() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"kind": "form", "form": FORM}, "needs credentials"),
+        ({"kind": "form", "form": FORM}, "credentials"),
         ({"kind": "form", "credentials": "A", "form": FORM | {"css": "form["}}, "CSS"),
-        ({"kind": "form", "credentials": "COUNTY"}, "needs table `form`"),
-        ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "has no credentials"),
-        ({"kind": "anonymous", "form": FORM}, "no table `form`"),
+        ({"kind": "form", "credentials": "COUNTY"}, "`form`"),
+        ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "credentials"),
+        ({"kind": "anonymous", "form": FORM}, "`form`"),
         ({"form": FORM}, "`kind`"),
         ({"kind": "agree", "form": FORM | {"success": {}}}, "`success`"),
         ({"kind": "form", "form": FORM, "credentials": "county"}, "county"),

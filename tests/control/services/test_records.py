@@ -57,7 +57,7 @@ async def test_records_are_found_by_how_their_keys_begin_a_page_at_a_time(record
     assert (await records.search("posts", "b..")).records == []
     assert (await records.search("posts", "a\0")).records == []
     assert [each.key for each in (await records.search("posts")).records] == ["a1", "a2", "b.*", "c"]
-    with pytest.raises(UsageError, match="at most 1,000 characters"):
+    with pytest.raises(UsageError, match="1,000"):
         await records.search("posts", "x" * 1001)
 
 

@@ -138,5 +138,5 @@ async def test_the_coming_day_says_what_is_begun_when(schedules: ScheduleService
     assert [(each.what, each.why) for each in of_one.times] == 2 * [
         ("schedule nightly: bluesky", "cron 30 2 * * * (Europe/Berlin)")
     ]
-    with pytest.raises(UsageError, match="hours: give 0 to 8,784"):
+    with pytest.raises(UsageError, match=r"hours: .*8,784"):
         await schedules.coming(float("nan"))
