@@ -56,7 +56,7 @@ async def test_new_and_changed_entries_are_kept_hints_are_obeyed_and_pages_lead_
         assert "site" in item["why"]
         assert timedelta(hours=9) < item["due_at"] - datetime.now(UTC) <= timedelta(hours=10)
         assert (none["outcome"], none["state"]) == ("layout_changed", "waiting")
-        assert "no feed" in none["reason"]
+        assert "feed" in none["reason"]
 
         before = endpoints.written("feed_entries")
         endpoints.make_due()

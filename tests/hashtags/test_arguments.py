@@ -55,9 +55,9 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, str], said: str) -> No
     ("kind", "key", "said"),
     [
         ("tag", "cats", "mastodon mastodon.social #cats"),
-        ("tag", "youtube", "key of a tag"),
+        ("tag", "youtube", "mastodon mastodon.social #cats"),
         ("chart", "myspace US", "google US"),
-        ("chart", "google #cats", "key of a chart"),
+        ("chart", "google #cats", "google US"),
         ("tag", "youtube #two words", "hashtag"),
         ("tag", "google #cats", "google "),
         ("tag", "youtube US #cats", "youtube "),
