@@ -127,7 +127,8 @@ def test_a_run_that_is_killed_early_is_found_lost_by_the_next_with_its_counts(
     found = [(run["state"], run["counts"], run["items"]) for run in mongodb.runs.find().sort("started_at")]
     items = {"account": {"done": 10}}
     assert found == [("lost", {"post": 7}, items), ("finished", {"post": 10}, items)]
-    assert str(mongodb.runs.find_one({"state": "lost"})["_id"]) in log
+    [lost] = mongodb.runs.find({"state": "lost"})
+    assert lost["_id"] in log
 
 
 def test_a_continued_run_is_neither_compared_with_whole_runs_nor_a_measure_for_them(

@@ -144,7 +144,7 @@ async def test_the_death_of_a_process_that_makes_room_does_not_count(
         process = await working.work()
         await working.until(lambda: tree.count("/page/1") == 1)
         await working.submit("patient_tree", other, 1)
-        await working.until(lambda: re.search(MAKES_ROOM, working.said))
+        await working.until(lambda: bool(re.search(MAKES_ROOM, working.said)))
         psutil.Process(*working.started("tree")).kill()
         tree.goes_on.set()
         assert await working.end(process) == FINISHED, working.said
