@@ -76,7 +76,7 @@ def test_all_that_a_crawl_says_is_objects_which_name_spider_and_run(
     (two,) = [line for line in lines if line["message"] == "two\nlines"]
     assert (two["spider"], two["level"], two["logger"]) == ("small", "WARNING", "small")
     assert two["run"] in lines[-1]["run"]
-    assert "Where it lies" in lines[-1]["message"], "the summary is the last line"
+    assert "\n" in lines[-1]["message"], "the summary is the last line"
 
 
 def test_a_control_room_whose_lines_are_collected_tells_its_token_to_nobody(
@@ -91,12 +91,12 @@ def test_a_control_room_whose_lines_are_collected_tells_its_token_to_nobody(
         with os.fdopen(reading) as lines:
             for line in lines:
                 said.append(json.loads(line)["message"])
-                if "Ctrl-C ends it" in line:
+                if "Ctrl-C" in line:
                     up.terminate()
     finally:
         up.kill()
         up.wait()
     token = (tmp_path / "token").read_text().strip()
     assert len(token) > 40
-    assert [line for line in said if line.startswith("The control room: http://127.0.0.1:")]
+    assert [line for line in said if "http://127.0.0.1:" in line]
     assert not [line for line in said if token in line or "login" in line]

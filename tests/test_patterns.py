@@ -18,7 +18,7 @@ PAGE = HtmlResponse(URL, body=b"a" * 60 + b"!", encoding="utf-8", request=Reques
 
 
 def test_a_search_without_end_is_ended_and_others_are_as_those_of_re() -> None:
-    with pytest.raises(TooCostlyError, match=r"takes more than 0\.2 seconds"):
+    with pytest.raises(TooCostlyError, match=r"\b0\.2 s"):
         BoundedPattern(ENDLESS).search("a" * 60 + "!")
     assert BoundedPattern(r"(?i:PARCEL)\s+(\d+)").search("a parcel 12")[1] == "12"
     assert BoundedPattern("denied", ignore_case=True).fullmatch("DENIED")
@@ -30,7 +30,7 @@ def test_a_page_at_which_a_rule_of_the_site_takes_too_long_is_invalid(condition:
     own = SiteOutcomes.model_validate({"rules": [{"name": "own", "outcome": "empty", **condition}]}).own
     verdict = classify(PAGE, PAGE.request, own)
     assert (verdict.outcome, verdict.rule) == ("invalid", "own")
-    assert "takes more than 0.2 seconds" in verdict.reason
+    assert " 0.2 s" in verdict.reason
 
 
 def test_a_rule_of_the_site_matches_as_the_common_ones_do() -> None:
@@ -40,10 +40,10 @@ def test_a_rule_of_the_site_matches_as_the_common_ones_do() -> None:
 
 @pytest.mark.parametrize("sign", [Sign(text=ENDLESS), Sign(url=r"/(a|aa)+$")])
 def test_a_sign_that_takes_too_long_to_find_says_neither_yes_nor_no(sign: Sign) -> None:
-    with pytest.raises(LoginFailed, match=r"takes more than 0\.2 seconds"):
+    with pytest.raises(LoginFailed, match=r"\b0\.2 s"):
         shows(sign, PAGE, None)
 
 
 def test_what_is_no_expression_is_refused_when_it_is_read() -> None:
-    with pytest.raises(ValidationError, match="is no regular expression"):
+    with pytest.raises(ValidationError, match="regular expression"):
         TypeAdapter(Expression).validate_python("(a")

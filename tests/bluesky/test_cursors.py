@@ -21,7 +21,7 @@ def test_a_list_whose_cursors_go_round_in_a_circle_is_cut_short_and_marks_nothin
     site.fault("replace", match=f"getFollowers.*cursor={re.escape(last)}", old='"subject":', new=round_again)
     site.fault("without_rows", match="getFollowers", texts=[site.did(site.network.visible_followers(HUB)[0])])
     assert command.run() == 0, command.said
-    assert "repeats its cursor; it ends here" in command.said
+    assert re.search(rf"{site.did(HUB)} .*\bcursor\b", command.said)
     assert mongodb.job_items.count_documents({"state": "done", "stage": "cut_short"}) == 1
     assert mongodb.follows.count_documents({"gone_at": {"$exists": False}}) == known
 
@@ -41,7 +41,7 @@ def test_a_list_whose_cursor_is_refused_is_read_anew_to_its_end_once(
     site.fault("status", match=f"getFollowers.*cursor={re.escape(first)}", **refused)
     command.run()
     reasons = [row["reason"] for row in mongodb.job_items.find({"state": "failed"})]
-    assert reasons == ["followers: invalid: bad cursor"], command.said
+    assert [(reason.startswith("followers: invalid: "), "cursor" in reason) for reason in reasons] == [(True, True)]
     assert len(cursors(site)) == 2
 
 

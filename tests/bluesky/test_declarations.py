@@ -12,6 +12,7 @@ from harvester.spiders.bluesky.arguments import BlueskyArguments
 from harvester.spiders.bluesky.authors import authors_of
 from harvester.stores.staging import SUFFIX, read_segment
 from tests.bluesky.conftest import Records
+from tests.bluesky.test_opt_outs import REASONS
 from tests.crash.harvest import Harvest, fates
 from tests.pipelines.records import post
 from tests.sandbox.process import Sandbox
@@ -100,7 +101,7 @@ def test_words_of_those_who_refuse_and_are_beyond_max_accounts_go_from_threads_a
     assert fates(mongodb)["account"].keys() == {*everybody}
     author = mongodb.job_items.find_one({"kind": "author", "key": did})
     assert author
-    assert (author["state"], author["reason"]) == ("skipped", "opt_out: intent bulkDataset")
+    assert (author["state"], author["reason"]) == ("skipped", REASONS["intents_refuse"])
     assert not [row for row in mongodb.posts.find() if mark in str(row)]
     lines = [line for path in command.folder.rglob(f"*{SUFFIX}") for line in read_segment(path)]
     assert lines

@@ -12,6 +12,7 @@ from harvester.sandbox.network import special
 from harvester.stores.objects import on_disk
 from harvester.stores.staging import OPEN, SUFFIX, read_segment
 from tests.bluesky.conftest import Records
+from tests.bluesky.test_opt_outs import REASONS
 from tests.crash.harvest import Harvest, fates
 from tests.sandbox.process import Sandbox
 
@@ -81,7 +82,7 @@ def test_an_opt_out_that_becomes_known_later_removes_what_an_earlier_harvest_kep
     feed = (command.folder / "all.jsonl").read_text()
     assert mark(QUOTING) in feed
     assert not [kind for kind in KINDS if mark(kind) in feed]
-    assert fates(mongodb)["account"][dids["intents_refuse"]] == ("skipped", "opt_out: intent bulkDataset")
+    assert fates(mongodb)["account"][dids["intents_refuse"]] == ("skipped", REASONS["intents_refuse"])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_words_that_a_killed_or_stopped_process_staged_before_another_learnt_tha
     other = process(second)
     code = other.run()
     assert code == 0 or (code == 7 and other.run() == 0), other.said
-    assert fates(mongodb)["account"][did] == ("skipped", "opt_out: intent bulkDataset")
+    assert fates(mongodb)["account"][did] == ("skipped", REASONS["intents_refuse"])
     assert not mongodb.posts.count_documents(quoting)
     if not same_folder:
         assert words_of("intents_refuse", first) or any(first.rglob(f"*{OPEN}"))

@@ -1,6 +1,7 @@
 """Where a harvest begins: a file, standard input, and everything that names an account."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def test_a_file_of_seeds_may_name_accounts_in_every_way_and_hold_lines_that_are_
     ended = dict.fromkeys(wanted, ("profile_collected", "")) | {gone: ("failed", "gone: AccountDeactivated")}
     assert fates(mongodb)["account"] == ended
     said = command.said
-    assert "Line 13 of the seeds, 'not a handle', is neither a handle" in said
+    assert re.search(r"Line 13 .*'not a handle'", said)
     for handle in (renamed, "nobody.sandbox.test"):
-        assert f"The seed {handle} cannot be used: " in said
+        assert re.search(rf" {handle} .*: ", said)
     assert "seeds rejected 3" in " ".join(said.split())
 
 

@@ -34,9 +34,9 @@ def test_a_look_brings_new_posts_marks_those_that_are_gone_and_reads_no_further_
     hide(site, hub, new)
     assert whole.run() == 0, whole.said
     item = mongodb.job_items.find_one({"key": hub})
-    assert "the next look is due" in whole.said
     assert item
     assert (item["state"], item["stage"], item["why"]) == ("waiting", POSTS_COLLECTED, "every 1h")
+    assert f"{item['due_at']:%Y-%m-%d %H:%M:%S}" in whole.said
     known = mongodb.posts.count_documents({"did": hub})
 
     site.clear_faults()

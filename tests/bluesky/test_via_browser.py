@@ -172,8 +172,8 @@ def test_a_list_that_was_cut_short_is_not_done_and_is_read_by_the_next_run(
     cut = small.fault("reset", "getFollowers.*cursor=")
     again = make(IMPATIENT, seeds=hub, direction="followers", collect="graph,profiles")
     assert again.run() != 0, again.said[-3000:]
-    reason = "followers: navigation_failed: the page did not come to the end of the list"
-    assert fates(mongodb)["account"] == {hub: ("waiting", reason)}
+    [(state, reason)] = fates(mongodb)["account"].values()
+    assert (state, reason.startswith("followers: navigation_failed: ")) == ("waiting", True)
     followers = {key for key, row in by_api["follows"].items() if row["subject_did"] == hub}
     assert 0 < mongodb.follows.count_documents({}) < len(followers), "what it has seen is kept"
     small.clear_faults(cut)
@@ -223,7 +223,7 @@ def test_a_host_without_the_client_is_named_and_says_nothing_of_accounts(
     small.fault("status", "^/profile/", status=404)
     command = make(seeds=small.did(0))
     assert command.run() == 6, command.said[-3000:]
-    assert fates(mongodb)["account"][small.did(0)][1].startswith("layout_changed: there is no such page")
+    assert fates(mongodb)["account"][small.did(0)][1].startswith("layout_changed: ")
 
 
 def test_a_wrong_password_is_tried_once_and_ends_the_run(make: Make, small: Sandbox, tmp_path: Path) -> None:
@@ -269,11 +269,11 @@ pattern = ['<button[^>]* aria-label="Sign in"']
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"history": "records"}, "history: records is no page of the web client; it needs via=api"),
-        ({"history": "car"}, "history: car is no page of the web client; it needs via=api"),
-        ({"collect": "posts,threads"}, "collect: threads cannot be read by a browser; they need via=api"),
-        ({"collect": "lists"}, "collect: lists cannot be read by a browser; they need via=api"),
-        ({"web": "ftp://bsky.app"}, "web: the address of a server, like https://bsky.app"),
+        ({"history": "records"}, "history: records .*via=api"),
+        ({"history": "car"}, "history: car .*via=api"),
+        ({"collect": "posts,threads"}, "collect: threads .*via=api"),
+        ({"collect": "lists"}, "collect: lists .*via=api"),
+        ({"web": "ftp://bsky.app"}, "web: .*https://bsky.app"),
         ({"via": "hand"}, "via: "),
     ],
 )

@@ -84,7 +84,7 @@ def test_exceptions_are_those_of_the_function(process: BoundedProcess) -> None:
 def test_too_much_computing_ends_it_and_the_next_call_is_answered() -> None:
     process, within = BoundedProcess(), bounds(cpu_s=0.2)
     try:
-        with pytest.raises(TooCostlyError, match=r"0\.2 seconds of computing"):
+        with pytest.raises(TooCostlyError, match=r"\b0\.2 .*computing"):
             process.call(within, functions.compute_for_ever)
         assert process.call(within, functions.same, 1) == 1
     finally:
@@ -94,7 +94,7 @@ def test_too_much_computing_ends_it_and_the_next_call_is_answered() -> None:
 def test_too_much_memory_ends_it_though_the_function_swallows_memory_errors() -> None:
     process, within = BoundedProcess(), bounds(memory_mb=50)
     try:
-        with pytest.raises(TooCostlyError, match="50 MB of memory"):
+        with pytest.raises(TooCostlyError, match="50 MB"):
             process.call(within, functions.take_memory_for_ever)
     finally:
         process.close()
@@ -103,7 +103,7 @@ def test_too_much_memory_ends_it_though_the_function_swallows_memory_errors() ->
 def test_too_large_a_result_ends_it() -> None:
     process, within = BoundedProcess(), bounds(result_mb=1)
     try:
-        with pytest.raises(TooCostlyError, match="more than 1 MB"):
+        with pytest.raises(TooCostlyError, match="1 MB"):
             process.call(within, functions.same, [f"{number:200}" for number in range(10_000)])
     finally:
         process.close()
@@ -112,7 +112,7 @@ def test_too_large_a_result_ends_it() -> None:
 def test_silence_ends_it() -> None:
     process, within = BoundedProcess(), bounds(silence_s=0.1)
     try:
-        with pytest.raises(TooCostlyError, match="nothing comes of it"):
+        with pytest.raises(TooCostlyError, match="nothing"):
             process.call(within, functions.wait, 3600.0)
     finally:
         process.close()
@@ -120,7 +120,7 @@ def test_silence_ends_it() -> None:
 
 def test_a_process_that_dies_is_told_and_replaced(process: BoundedProcess) -> None:
     first = process.call(USUAL, os.getpid)
-    with pytest.raises(TooCostlyError, match="dies of it"):
+    with pytest.raises(TooCostlyError, match="dies"):
         process.call(USUAL, functions.die)
     assert process.call(USUAL, os.getpid) != first
     os.kill(process.call(USUAL, os.getpid), signal.SIGKILL)
@@ -212,7 +212,7 @@ async def test_items_come_while_they_are_made_and_their_process_ends_with_them()
         assert await reader.call(functions.same, "meanwhile") == "meanwhile"
         await endless.aclose()
         assert [item async for item in reader.items(USUAL, functions.numbers, 3)] == [0, 1, 2]
-        with pytest.raises(TooCostlyError, match="seconds of computing"):
+        with pytest.raises(TooCostlyError, match="computing"):
             _ = [item async for item in reader.items(bounds(cpu_s=0.1), functions.numbers, 10**12)]
     finally:
         await reader.close()

@@ -17,6 +17,7 @@ from harvester.breaker.states import BreakerChange
 from harvester.config import Config
 from tests.crawling import until
 from tests.monitors.conftest import HttpSink, sink
+from tests.numbers import numbers_of
 
 __all__ = ["sink"]
 
@@ -44,41 +45,34 @@ OPENED = BreakerChange(
 
 
 def test_an_opening_says_why_and_what_would_have_become_of_the_rest() -> None:
-    assert reason(OPENED) == "430 of 512 requests failed, the last one because of: HTTP 403."
-    assert extrapolation(OPENED) == (
-        "Of 512 tried in the last 5 min 430 failed (430 blocked); "
-        "of the 99,488 that are queued about 83,600 would fail."
-    )
+    assert numbers_of(reason(OPENED)) == [430, 512, 403]
+    assert numbers_of(extrapolation(OPENED)) == [512, 5, 430, 430, 99_488, 83_600]
     row = OPENED._replace(cause="refusals", row=20, failed=20, outcomes={"ok": 492, "blocked": 20})
-    assert reason(row) == "It refused 20 requests in a row, the last one because of: HTTP 403."
-    assert extrapolation(row) == (
-        "Of 512 tried in the last 5 min 20 failed (20 blocked), and so did the last 20 in a row: "
-        "of the 99,488 that are queued probably all would fail."
-    )
+    assert (numbers_of(reason(row)), "HTTP 403" in reason(row)) == ([20, 403], True)
+    assert numbers_of(extrapolation(row)) == [512, 5, 20, 20, 20, 99_488]
+    assert " all " in extrapolation(row)
     drift = OPENED._replace(cause="drift", pages=(50, 49))
-    assert extrapolation(drift).startswith("Of the last 50 pages 49 had nothing in them; of the 99,488 that are queued")
+    assert numbers_of(extrapolation(drift))[:3] == [50, 49, 99_488]
     layout = OPENED._replace(cause="layout", row=10, said="it lacks 'Total', and has 'Sum'")
-    assert reason(layout) == (
-        "10 pages were not as they should be, and few were, the last one because of: it lacks 'Total', and has 'Sum'."
-    )
-    assert extrapolation(layout) == "Of the 99,488 that are queued probably most would not be understood."
+    assert (numbers_of(reason(layout)), layout.said in reason(layout)) == ([10], True)
+    assert (numbers_of(extrapolation(layout)), " most " in extrapolation(layout)) == ([99_488], True)
     fields = OPENED._replace(cause="fields", lost=[("parcel", "owner")])
-    assert reason(fields) == "Its records have lost what nearly all had: parcel.owner."
+    assert "parcel.owner" in reason(fields)
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"before": "half_open", "after": "open"}, "A probe failed, the last one because of: HTTP 403."),
-        ({"before": "open", "after": "half_open"}, "Its time is over; a few requests find out whether it answers."),
-        ({"after": "closed", "alone_s": 600.0}, "The probes went well, 10 min after it was first left alone."),
-        ({"after": "held", "by": "jane", "said": ""}, "jane wanted it so."),
-        ({"after": "held", "by": "jane", "said": "they asked us to"}, "jane wanted it so: they asked us to."),
+        ({"before": "half_open", "after": "open"}, "HTTP 403"),
+        ({"before": "open", "after": "half_open"}, "requests"),
+        ({"after": "closed", "alone_s": 600.0}, "10 min"),
+        ({"after": "held", "by": "jane", "said": ""}, "jane"),
+        ({"after": "held", "by": "jane", "said": "they asked us to"}, "they asked us to"),
     ],
 )
 def test_every_other_change_has_a_reason_and_no_extrapolation(changed: dict[str, Any], said: str) -> None:
     change = OPENED._replace(**changed)
-    assert reason(change) == said
+    assert said in reason(change)
     assert extrapolation(change) == ""
 
 
@@ -167,9 +161,9 @@ async def test_an_alert_is_sent_once_when_mongodb_does_not_hear_that_it_was(
 def test_the_alert_of_a_tier_says_that_its_requests_go_by_others() -> None:
     change = OPENED._replace(tier="datacenter", left=0)
     text = alerts.alert_of(change, alerts.document("inputs", change)).text()
-    assert "s through datacenter proxies is left alone" in text
-    assert title(change._replace(tier="none")) == "s without a proxy is left alone"
-    assert "go by its other tiers" in text
+    assert "datacenter" in text
+    assert "proxy" in title(change._replace(tier="none"))
+    assert "other tiers" in text
     assert "parked" not in text
     assert "queued" not in text
 

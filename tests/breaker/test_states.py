@@ -18,6 +18,7 @@ from harvester.sites.proxy_spec import Tier
 from tests.breaker.worker import QUICK, Worker
 from tests.frontier.pushes import push
 from tests.frontier.test_faults import Fragile
+from tests.numbers import numbers_of
 
 RULES = QUICK.rules()
 LONG = QUICK.model_copy(update={"open_seconds": 60.0, "most_open_seconds": 60.0})
@@ -88,6 +89,9 @@ LEADS_TO = {
     ("held", "closed"): "closed",
 }
 """All events that change a state; whatever is not here leaves it as it is."""
+
+
+WHY = "they asked us to"
 
 
 async def _bring(frontier: Frontier, state: str) -> Worker:
@@ -189,9 +193,9 @@ async def test_one_request_is_probe_enough_when_there_are_no_others(frontier: Fr
 
 async def test_a_hold_for_a_time_ends_with_probes_and_one_without_does_not_end(frontier: Frontier) -> None:
     worker = await _bring(frontier, "closed")
-    await frontier.set_breaker("s", LONG.rules(), "held", "jane", "they asked us to", 0.1)
+    await frontier.set_breaker("s", LONG.rules(), "held", "jane", WHY, 0.1)
     assert (await frontier.breakers())["s"].until is not None
-    assert (await frontier.breakers())["s"].said == "they asked us to"
+    assert (await frontier.breakers())["s"].said == WHY
     await _time(worker)
     assert await worker.state() == "half_open"
     await _probes(worker, Outcome.OK, Outcome.OK)
@@ -686,7 +690,4 @@ async def test_an_opening_is_told_of_without_a_guess_when_its_window_has_passed_
     await worker.exchange()
     (change,) = worker.changes
     assert (change.cause, change.after, change.tried) == ("ratio", "open", 0)
-    assert (reason(change), extrapolation(change)) == (
-        "Too many requests failed, the last one because of: it was server_error.",
-        "",
-    )
+    assert ("server_error" in reason(change), numbers_of(reason(change)), extrapolation(change)) == (True, [], "")

@@ -1,6 +1,7 @@
 """A site that begins to refuse, with real workers: few requests reach it, one alert, and all is fetched in the end."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,7 +118,7 @@ async def _block_and_recover(
         assert [event["to"] for event in events][-1] == "closed"
     assert [post.body["to"] for post in sink.posts] == ["open"], "one alert"
     assert sink.posts[0].body["site"] == "blockable"
-    assert "that are queued probably all would fail" in sink.posts[0].body["extrapolation"]
+    assert " all " in sink.posts[0].body["extrapolation"]
     if not meanwhile:
         assert site.well.total() == inputs
 
@@ -151,7 +152,7 @@ async def test_a_run_ends_when_all_that_is_left_is_held_and_a_later_one_goes_on(
         crawl.also(other.url)
         await crawl.start()
         assert await crawl.ended() == [7], crawl.said
-        assert "Nothing is left but parked requests: 50 of blockable (held)" in crawl.said
+        assert re.search(r"\b50 .*\bblockable \(held\)", crawl.said)
         assert (site.well.total(), other.well.total()) == (0, 50)
         status = await house.frontier.status()
         assert (status.parked, status.done, status.balanced) == (50, 50, True)
@@ -166,7 +167,7 @@ async def test_a_run_ends_when_a_site_is_left_alone_for_too_long(house: House) -
     async with Site(turns_after=0) as site, house.crawl(site, 60, parked_seconds="2") as crawl:
         await crawl.start()
         assert await crawl.ended() == [7], crawl.said
-        assert "Nothing is left but parked requests: 60 of blockable" in crawl.said
+        assert re.search(r"\b60 .*\bblockable\b", crawl.said)
         assert site.badly.total() < 60
         status = await house.frontier.status()
         assert (status.parked, status.dead, status.balanced) == (60, 0, True)

@@ -24,10 +24,10 @@ PAGE = "https://records.example.gov/list"
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({}, "a step names one of"),
-        ({"click": "#a", "wait_for": "#b"}, "a step names one of"),
-        ({"click": "#a", "value": "x"}, "value and secret belong to fill"),
-        ({"fill": "#a", "value": "x", "secret": "smtp_password"}, "a value or a secret"),
+        ({}, "step"),
+        ({"click": "#a", "wait_for": "#b"}, "step"),
+        ({"click": "#a", "value": "x"}, "fill"),
+        ({"fill": "#a", "value": "x", "secret": "smtp_password"}, "value or .*secret"),
         ({"scroll": "sideways"}, "end"),
         ({"open": "file:///etc/passwd"}, "pattern"),
         ({"evaluate": "alert(1)"}, "Extra inputs"),
@@ -47,7 +47,7 @@ def test_the_secret_of_a_step_may_stand_in_the_file_of_the_settings(
     assert "sesame" not in mask("it was open sesame")
     monkeypatch.setenv("HARVESTER_COUNTY_WORD", "abracadabra")
     assert secret_of(Config(), "county_word") == "abracadabra"
-    with pytest.raises(NavigationError, match="HARVESTER_OTHER_WORD, in the environment or in"):
+    with pytest.raises(NavigationError, match="HARVESTER_OTHER_WORD"):
         secret_of(Config(), "other_word")
 
 

@@ -88,7 +88,7 @@ async def test_pages_in_flight_go_to_the_next_browser(harm: str, tmp_path: Path)
         done = await end(process, tmp_path)
     assert [each.outcome for each in done.results] == ["ok", "ok"], done.log[-3000:]
     assert done.stats["harvester/browser/pages_lost"] == 2
-    assert ("does not answer any more" in done.log) == (harm == "chromium stopped")
+    assert ("not answer" in done.log) == (harm == "chromium stopped")
 
 
 @pytest.mark.soak

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -214,7 +215,7 @@ def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(wrong: Wrong) ->
     done, site = wrong
     failed = done.of(f"{site.url}/never")
     assert failed.outcome == "navigation_failed"
-    assert "step 2 (wait_for #ready): not within 0.3 s" in failed.said
+    assert re.search(r"step 2 \(wait_for #ready\): .*0\.3 s", failed.said)
     assert done.of(f"{site.url}/broken").outcome == "server_error"
     assert done.of(f"{site.url}/busy").outcome == "timeout"
     assert done.of(f"{site.url}/huge").outcome in ("invalid", "too_many")
@@ -230,7 +231,7 @@ def test_what_goes_wrong_on_a_page_has_an_outcome_that_names_it(wrong: Wrong) ->
 
 def test_a_flow_whose_page_hangs_says_in_which_step(wrong: Wrong) -> None:
     said = wrong.done.of(f"{wrong.site.url}/hangs").said
-    assert said.startswith("step 3 (waits until there are at least 1 of '#never'): "), said
+    assert re.match(r"step 3 \(.*'#never'\): ", said), said
 
 
 def test_an_answer_that_is_no_html_is_bounded_in_size_too(wrong: Wrong) -> None:

@@ -1,5 +1,6 @@
 """An identity that signs in by a browser asks as who it is, and a wrong password is told."""
 
+import re
 from pathlib import Path
 
 from tests.browser.crawl import Plan, Wish, crawl, end, start
@@ -40,7 +41,7 @@ async def test_a_wrong_password_stops_the_identity_at_once(tmp_path: Path) -> No
         done = await crawl(plan, tmp_path, sites_dir=sites, session_county_user="ann", session_county_password="no")
     assert site.asked["/login"] == 1
     assert "ok" not in {each.outcome for each in done.results}
-    assert "refuses the login of COUNTY" in done.log
+    assert re.search("(WARNING|ERROR): .*COUNTY", done.log)
 
 
 async def test_nothing_secret_is_typed_on_a_page_of_another_site(tmp_path: Path) -> None:
@@ -52,15 +53,15 @@ async def test_nothing_secret_is_typed_on_a_page_of_another_site(tmp_path: Path)
         wishes = [Wish(away, {"render": True, "rendering": {"steps": steps}}), Wish(f"{site.url}/list/1")]
         county = {"session_county_user": "ann", "session_county_password": RIGHT, "sites_dir": sites}
         process = await start(Plan(wishes, one_by_one=True), tmp_path, smtp_password=RIGHT, **county)
-        await until(lambda: "The login of COUNTY" in (tmp_path / "log").read_text() or process.returncode is not None)
+        await until(lambda: "of COUNTY at county" in (tmp_path / "log").read_text() or process.returncode is not None)
         process.terminate()
         done = await end(process, tmp_path)
     assert other.asked["/door"] >= 2
     assert other.asked["/login"] == 0
-    told = f"nothing secret is typed: {other.url.removeprefix('http://')} is none of the hosts of"
-    assert f"The login of COUNTY at county failed: {told} county" in done.log, done.log[-3000:]
+    host = other.url.removeprefix("http://")
+    assert re.search(rf"of COUNTY at county .*{host}", done.log), done.log[-3000:]
     [typed] = [each for each in done.results if "localhost" in each.url]
-    assert (typed.outcome, typed.said.partition(told)[1]) == ("policy_denied", told)
+    assert (typed.outcome, host in typed.said) == ("policy_denied", True)
     assert RIGHT not in done.log
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.async_api import Page, expect
 
 from harvester.sandbox.environment import settings
+from tests.control import labels
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in
 from tests.root import ROOT
 from tests.sandbox.process import Sandbox
@@ -30,9 +31,9 @@ async def main() -> None:
 async def draw(person: Seen, first: str) -> None:
     """Does what the page says, and takes pictures of it."""
     page = await person.go("/submit?spider=bluesky")
-    await page.get_by_label("Items: one a line").fill(first)
+    await page.get_by_label(labels.ITEMS_FIELD).fill(first)
     await page.get_by_label("depth").fill("2")
-    await page.get_by_label("Name, for people").fill("Everybody near alice")
+    await page.get_by_label(labels.JOB_NAME).fill("Everybody near alice")
     await take(page, "submit")
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/bluesky-*")

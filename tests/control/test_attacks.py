@@ -338,5 +338,5 @@ async def test_gzip_in_gzip_is_taken_apart_once(control: Controller, mongodb: Da
     query = {"spider": "parcels", "argument": "county=elm"}
     answer = await control.post("/jobs/upload", "k", content=bomb, headers=headers, params=query)
     assert answer.status_code == 422
-    assert "compressed with gzip" in answer.text
+    assert "gzip" in answer.text
     assert unchanged(mongodb)

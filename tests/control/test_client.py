@@ -66,14 +66,14 @@ def problem(status: int, word: str, detail: str, **headers: str) -> web.Response
 @pytest.mark.parametrize(
     ("status", "word", "kind", "said"),
     [
-        (404, "unknown", UnknownJob, "There is no job 'x'."),
-        (409, "conflict", JobConflict, "There is no job 'x'."),
-        (422, "invalid", UsageError, "There is no job 'x'."),
-        (507, "no_room", StorageError, "There is no job 'x'."),
-        (503, "server_away", ServiceError, "There is no job 'x'."),
-        (401, "unauthorized", UsageError, "refuses the token: There is no job 'x'."),
-        (403, "forbidden", UsageError, "does not let this token do that: There is no job 'x'."),
-        (500, "fault", ServiceError, "answers HTTP 500: There is no job 'x'."),
+        (404, "unknown", UnknownJob, "^"),
+        (409, "conflict", JobConflict, "^"),
+        (422, "invalid", UsageError, "^"),
+        (507, "no_room", StorageError, "^"),
+        (503, "server_away", ServiceError, "^"),
+        (401, "unauthorized", UsageError, "token.*"),
+        (403, "forbidden", UsageError, "token.*"),
+        (500, "fault", ServiceError, "HTTP 500.*"),
     ],
 )
 async def test_what_the_controller_raised_is_raised_here(
@@ -82,7 +82,7 @@ async def test_what_the_controller_raised_is_raised_here(
     async def handler(_: web.Request) -> web.Response:
         return problem(status, word, "There is no job 'x'.")
 
-    with pytest.raises(kind, match=said) as raised:
+    with pytest.raises(kind, match=f"{said}There is no job 'x'") as raised:
         await asked(handler)
     assert type(raised.value) is kind
 
@@ -90,18 +90,18 @@ async def test_what_the_controller_raised_is_raised_here(
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (404, "<html>", "it answers HTTP 404."),
-        (200, "<html>", "its answer cannot be read: "),
-        (200, '{"a": "b"}', "its answer cannot be read: "),
-        (200, b'{"\xff": 1}', "its answer cannot be read: "),
-        (500, "", "it answers HTTP 500."),
+        (404, "<html>", "404"),
+        (200, "<html>", ""),
+        (200, '{"a": "b"}', ""),
+        (200, b'{"\xff": 1}', ""),
+        (500, "", "500"),
     ],
 )
 async def test_what_is_no_controller_is_named(status: int, body: str | bytes, said: str) -> None:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(status=status, body=body)
 
-    with pytest.raises(ServiceError, match=f"is no controller of harvester, or one of another version: {said}"):
+    with pytest.raises(ServiceError, match=f"version.*{said}"):
         await asked(handler)
 
 
@@ -109,7 +109,7 @@ async def test_a_server_before_the_controller_that_takes_no_long_body_is_told_ap
     async def handler(_: web.Request) -> web.Response:
         return web.Response(status=413, body="<html>")
 
-    with pytest.raises(ServiceError, match=r"What stands before the controller .* takes no body that long"):
+    with pytest.raises(ServiceError, match="before the controller"):
         await asked(handler)
 
 
@@ -126,7 +126,7 @@ async def test_a_redirect_is_not_followed_with_the_token(status: int) -> None:
         async def handler(_: web.Request) -> web.Response:
             return web.Response(status=status, headers={"Location": f"{other.url}/stolen"})
 
-        with pytest.raises(ServiceError, match="it redirects, and the token goes nowhere else"):
+        with pytest.raises(ServiceError, match="redirects"):
             await asked(handler)
     assert seen == []
 
@@ -186,7 +186,7 @@ async def test_a_controller_that_stays_away_is_given_up(monkeypatch: pytest.Monk
     async with serving(handler) as access:
         asking = ControllerConnection(access, Config())
         assert await asking.ask("GET", "jobs/x", dict[str, int]) == {"a": 1}
-    with pytest.raises(ServiceError, match=f"The controller at {access.url} cannot be reached: "):
+    with pytest.raises(ServiceError, match=access.url):
         await asking.ask("GET", "jobs/x", dict[str, int])
     await asking.close()
 
@@ -223,7 +223,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 
     async with serving(handler, tls) as access:
         asking = ControllerConnection(access, Config())
-        with pytest.raises(ServiceError, match="SSL_CERT_FILE names the certificates that are trusted"):
+        with pytest.raises(ServiceError, match="SSL_CERT_FILE"):
             await asking.ask("GET", "jobs/x", dict[str, int])
         await asking.close()
         assert seen == []
@@ -236,10 +236,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("SSL_CERT_FILE", "/nowhere", "SSL_CERT_FILE or SSL_CERT_DIR holds no certificates: No such file"),
-        ("SSL_CERT_FILE", __file__, "SSL_CERT_FILE or SSL_CERT_DIR holds no certificates: "),
-        ("HTTPS_PROXY", "socks5://ann:w0rd@127.0.0.1:1", "HTTPS_PROXY or ALL_PROXY cannot be used: "),
-        ("HTTPS_PROXY", "gopher://ann:w0rd@127.0.0.1:1", "HTTPS_PROXY or ALL_PROXY cannot be used: "),
+        ("SSL_CERT_FILE", "/nowhere", "SSL_CERT_FILE.*SSL_CERT_DIR.*No such file"),
+        ("SSL_CERT_FILE", __file__, "SSL_CERT_FILE.*SSL_CERT_DIR"),
+        ("HTTPS_PROXY", "socks5://ann:w0rd@127.0.0.1:1", "HTTPS_PROXY.*ALL_PROXY"),
+        ("HTTPS_PROXY", "gopher://ann:w0rd@127.0.0.1:1", "HTTPS_PROXY.*ALL_PROXY"),
     ],
 )
 def test_certificates_and_proxies_of_the_environment_that_are_none_are_named(
@@ -277,7 +277,7 @@ async def test_an_id_that_would_lead_elsewhere_is_no_job(job: str) -> None:
 async def test_what_is_too_long_for_an_address_is_refused_with_a_sentence() -> None:
     async with remote_jobs(ControllerAccess("http://127.0.0.1:9", TOKEN), Config()) as jobs:
         for asking in (jobs.report("x" * 70_000), jobs.items("x", ItemFilter(text="x" * 70_000))):
-            with pytest.raises(UsageError, match=r"too long\): give shorter arguments"):
+            with pytest.raises(UsageError, match="too long"):
                 await asking
 
 
@@ -338,21 +338,21 @@ def test_the_token_of_this_machine_is_for_its_own_controller_alone(tmp_path: Pat
     closed(tmp_path / "token", TOKEN)
     config = Config(state_dir=tmp_path)
     assert access_of(config, "http://127.0.0.1:8000") == ("http://127.0.0.1:8000", TOKEN)
-    with pytest.raises(UsageError, match="The controller wants a token: set HARVESTER_TOKEN, or give --token-file"):
+    with pytest.raises(UsageError, match=r"HARVESTER_TOKEN.*--token-file"):
         access_of(config, "https://harvester.example.org")
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("ftp://a.example", "cannot be used: only http and https are asked"),
-        ("https://", "cannot be used: the address names no host"),
-        ("https://a b.example", "cannot be used: the address holds white space"),
-        ("https://ann:hidden-word@a.example", "holds more than a place"),
-        ("https://ann:hidden-word@a.example:99999", "'https://a.example:99999' cannot be used: "),
-        ("https://a.example/?token=x", "holds more than a place"),
-        ("http://a.example", "http://a.example would show the token to whoever is on the way: use https://"),
-        ("http://93.184.216.34:8000", "would show the token to whoever is on the way"),
+        ("ftp://a.example", "http and https"),
+        ("https://", "no host"),
+        ("https://a b.example", "white space"),
+        ("https://ann:hidden-word@a.example", "place"),
+        ("https://ann:hidden-word@a.example:99999", "'https://a.example:99999'"),
+        ("https://a.example/?token=x", "place"),
+        ("http://a.example", "http://a.example .*https://"),
+        ("http://93.184.216.34:8000", "http://93.184.216.34:8000 .*https://"),
     ],
 )
 def test_an_address_that_cannot_be_used_or_would_show_the_token_is_refused(url: str, said: str) -> None:
@@ -376,9 +376,9 @@ def test_a_file_of_a_token_is_its_owner_s_alone_and_holds_one(tmp_path: Path) ->
     config, url = Config(), "https://a.example"
     file = closed(tmp_path / "token", TOKEN)
     os.chmod(file, 0o644)
-    with pytest.raises(UsageError, match="can be read by others, and holds a token: chmod 600 it"):
+    with pytest.raises(UsageError, match=f"{file}.*chmod 600"):
         access_of(config, url, file)
-    with pytest.raises(UsageError, match="cannot be read: No such file or directory"):
+    with pytest.raises(UsageError, match=f"{tmp_path / 'none'}.*No such file"):
         access_of(config, url, tmp_path / "none")
     for text in ("", "two words", "a\nb", "ä" * 40):
         with pytest.raises(UsageError):

@@ -194,7 +194,7 @@ async def test_a_schedule_is_added_once_changed_and_removed(control: Controller)
     changed = await control.http.patch(f"{PREFIX}/schedules/nightly", headers=headers, json={"every": "6h"})
     assert changed.json()["when"] == "every 6h"
     paused = await control.http.post(f"{PREFIX}/schedules/nightly/pause", headers=headers)
-    assert paused.json() == {"number": 1, "said": "nightly is paused; resume it to undo that."}
+    assert (paused.json()["number"], "nightly" in paused.json()["said"]) == (1, True)
     removed = await control.http.delete(f"{PREFIX}/schedules/nightly", headers=headers)
     added = await control.http.post(f"{PREFIX}/schedules", headers=headers, json=removed.json()["undo"])
     assert (added.status_code, added.json()["when"]) == (201, "every 6h")

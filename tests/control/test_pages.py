@@ -6,6 +6,7 @@ One controller and one Chromium serve all these tests.
 import asyncio
 import gzip
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -34,6 +35,7 @@ from harvester.jobs.schedules import Schedule
 from harvester.jobs.scheduling import NewSchedule, Schedules
 from harvester.jobs.service import JobService, by_state
 from harvester.project import load_spider
+from tests.control import labels
 from tests.control.browsing import ControlRoom, Seen, chromium, logged_in, person, seed, service_of
 from tests.control.services.test_dead_letters import bury
 
@@ -44,6 +46,7 @@ VIEWS = (
     *("/", "/jobs", "/submit", "/sites", "/watched", "/schedules"),
     *("/runs", "/workers", "/records", "/dead-letters", "/settings"),
 )
+REASON = "the site asked us to"
 MARKUP = "<img src=x onerror=window.hurt=1>"
 
 
@@ -103,6 +106,16 @@ def _spiders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "tests.jobs.cli_settings")
 
 
+def number(value: float) -> re.Pattern[str]:
+    """Finds a number that stands alone in a text."""
+    return re.compile(rf"(?<![\w.,]){re.escape(str(value))}(?![\w]|[.,]\d)")
+
+
+def uploaded(name: str) -> re.Pattern[str]:
+    """Finds the name of a file with its size, which is shown once all of it is there."""
+    return re.compile(rf"{re.escape(name)}\b.*\d")
+
+
 # Who may see anything -------------------------------------------------------------------------------------
 
 
@@ -117,7 +130,8 @@ async def test_a_browser_that_did_not_log_in_sees_no_page_and_opens_no_socket(
     assert answer.status == 401
     await page.get_by_label("Token").fill("harvester_guessed")
     await page.get_by_role("button", name="Log in").click()
-    await expect(page.get_by_role("alert")).to_contain_text("This is no token")
+    await expect(page.get_by_role("alert")).to_be_visible()
+    assert urlsplit(page.url).path == "/login"
     await page.get_by_label("Token").fill(room.token)
     await page.get_by_role("button", name="Log in").click()
     await page.wait_for_url(f"{room.url}/jobs?state=open")
@@ -133,7 +147,7 @@ async def test_the_link_that_is_printed_logs_one_browser_in_and_no_other(room: C
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     late = await second.new_page()
     await late.goto(room.link)
-    await expect(late.get_by_role("alert")).to_contain_text("used already")
+    await expect(late.get_by_role("alert")).to_be_visible()
     assert not await second.cookies()
     await first.close()
     await second.close()
@@ -156,7 +170,7 @@ async def test_a_token_that_may_only_read_changes_nothing(
         page = await reader.go(f"/jobs/{job.id}")
         await page.get_by_role("button", name="Pause", exact=True).click()
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
-        await expect(page.get_by_text("This needs a token with the scope operate")).to_be_visible()
+        await expect(page.get_by_role("alert").filter(has_text="scope operate")).to_be_visible()
     assert (await service.job(job.id)).state is JobState.OPEN
 
 
@@ -165,7 +179,7 @@ async def test_what_there_is_not_is_said_with_the_status_404(room: ControlRoom, 
         answer = await seen.page.goto(f"{room.url}{path}")
         assert answer
         assert answer.status == 404, path
-        await expect(seen.page.get_by_role("heading", level=1)).to_contain_text("There is no such")
+        await expect(seen.page.get_by_role("main").get_by_role("alert")).to_be_visible()
     answer = await seen.page.goto(f"{room.url}/api/v1/nothing")
     assert answer
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
@@ -232,7 +246,7 @@ async def test_somebody_finds_a_failed_item_and_reads_its_history(
     await expect(items.get_by_role("row")).to_have_count(2)
     await items.get_by_role("link", name="123").click()
     attempts = page.get_by_role("region", name="Attempts").get_by_role("table")
-    await expect(attempts.get_by_role("row").nth(1)).to_contain_text("it said blocked")
+    await expect(attempts.get_by_role("row").nth(1)).to_contain_text("blocked")
 
 
 async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
@@ -241,8 +255,8 @@ async def test_a_filter_stands_in_the_address_and_a_link_to_it_shows_the_same(
     keys = [str(n) for n in range(1000, 1120)]
     job = await seed(service, room.folder, keys, {"blocked": ["1003"]})
     page = await seen.go(f"/jobs/{job.id}")
-    await page.get_by_label("In key or reason").fill("100")
-    await page.get_by_label("In key or reason").press("Enter")
+    await page.get_by_label(labels.IN_ITEM).fill("100")
+    await page.get_by_label(labels.IN_ITEM).press("Enter")
     items = page.get_by_role("region", name="Items").get_by_role("table")
     await expect(items.get_by_role("row")).to_have_count(12)
     await expect(page).to_have_url(f"{room.url}/jobs/{job.id}?text=100")
@@ -264,10 +278,10 @@ async def test_what_few_items_of_a_large_job_hold_is_found_wherever_it_is(
     page = await seen.go(f"/jobs/{job.id}?text=rare+reason")
     rows = page.get_by_role("region", name="Items").get_by_role("row")
     await expect(rows).to_have_count(3)
-    await page.get_by_label("In key or reason").fill("no such reason")
+    await page.get_by_label(labels.IN_ITEM).fill("no such reason")
     await page.get_by_role("button", name="Show").click()
-    await expect(page.get_by_role("region", name="Items")).to_contain_text("No item is like this")
-    await page.get_by_label("In key or reason").fill("A RARE")
+    await expect(rows).to_have_count(0)
+    await page.get_by_label(labels.IN_ITEM).fill("A RARE")
     await page.get_by_role("button", name="Show").click()
     await expect(rows).to_have_count(3)
     await expect(page.get_by_role("region", name="Items")).not_to_contain_text("so far")
@@ -281,7 +295,8 @@ async def test_a_group_is_retried_and_never_more_than_the_number_that_was_shown(
     page = await seen.go(f"/jobs/{job.id}")
     await page.get_by_role("button", name="Retry 5 items with blocked").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("5 items with the outcome blocked: waiting again")
+    await expect(dialog).to_contain_text(number(5))
+    await expect(dialog).to_contain_text("blocked")
     more = {"$set": {"state": ItemState.FAILED, "outcome": "blocked", "updated_at": service.ledger.now()}}
     await service.ledger.items.update_many({"job": job.id, "key": {"$in": keys[9:20]}}, more)
     await dialog.get_by_role("button", name="Retry 5").click()
@@ -298,11 +313,10 @@ async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
     async with person(browser, room.url, storage_state=login) as other:
         page, there = await seen.go(f"/jobs/{job.id}"), await other.go(f"/jobs/{job.id}")
         await page.get_by_role("button", name="Pause", exact=True).click()
-        await expect(page.get_by_role("dialog")).to_contain_text("begun. No item is being worked at.")
-        await page.get_by_label("Why, for others (may stay empty)").fill("the site asked us to")
+        await page.get_by_label(labels.WHY).fill(REASON)
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
         for each in (page, there):
-            await expect(each.get_by_text("the site asked us to")).to_be_visible()
+            await expect(each.get_by_text(REASON)).to_be_visible()
             await expect(each.get_by_role("button", name="Resume")).to_be_visible()
         assert (await service.job(job.id)).state is JobState.PAUSED
         await page.get_by_role("button", name="Undo").click()
@@ -311,8 +325,8 @@ async def test_a_job_is_paused_and_two_browsers_see_it_and_the_undo(
         assert (await service.job(job.id)).state is JobState.OPEN
         await page.get_by_role("button", name="Undo").click()
         for each in (page, there):
-            await expect(each.get_by_text("the site asked us to")).to_be_visible()
-        assert (await service.job(job.id)).pause_reason == "the site asked us to"
+            await expect(each.get_by_text(REASON)).to_be_visible()
+        assert (await service.job(job.id)).pause_reason == REASON
     lines = [line.action async for line in _audit(service)]
     assert lines[-2:] == ["resume_job", "pause_job"]
 
@@ -324,7 +338,7 @@ async def test_a_job_is_cancelled_after_a_question_that_says_how_many_items_it_s
     page = await seen.go(f"/jobs/{job.id}")
     await page.get_by_role("button", name="Cancel", exact=True).click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("2 items not begun yet will be skipped, for good")
+    await expect(dialog).to_contain_text(number(2))
     await dialog.get_by_role("button", name="Leave it").click()
     await expect(dialog).to_have_count(0)
     assert (await service.job(job.id)).state is JobState.OPEN
@@ -357,7 +371,7 @@ async def test_what_a_job_is_and_its_counts_move_on_a_page_that_nobody_touches(
         "aria-label", "waiting 7, active 0, done 3, failed 0, skipped 0"
     )
     await service.ledger.set_job(job.id, incomplete=True)
-    await expect(states.get_by_text("not all its items were given")).to_be_visible()
+    await expect(states).to_contain_text("not all")
 
 
 async def test_a_page_whose_socket_comes_late_shows_what_changed_meanwhile(
@@ -397,12 +411,12 @@ async def test_trouble_is_told_on_the_pages_it_is_about_and_says_since_when(
     async with person(browser, room.url, storage_state=login) as other:
         page, jobs = await seen.go(f"/jobs/{job.id}"), await other.go("/jobs")
         await service.ledger.jobs.delete_one({"_id": job.id})
-        old = page.get_by_role("alert").filter(has_text="What you see is of")
-        await expect(old).to_contain_text(f"There is no job '{job.id}'")
+        old = page.get_by_role("alert").filter(has_text=job.id)
+        await expect(old).to_contain_text(re.compile(r"\d\d:\d\d:\d\d"))
         said = await old.text_content()
         later = await seed(service, room.folder, ["64"])
         await expect(jobs.get_by_role("link", name=later.id)).to_be_visible()
-        assert await jobs.get_by_text("What you see is of").count() == 0
+        assert await jobs.get_by_role("alert").count() == 0
         assert await old.text_content() == said
 
 
@@ -419,7 +433,7 @@ async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: Jo
     await expect(page.get_by_label("Spider")).to_be_focused()
     await page.keyboard.press("Escape")
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog")).to_contain_text("the next row")
+    await expect(page.get_by_role("dialog")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.keyboard.press("j")
@@ -427,27 +441,27 @@ async def test_the_keyboard_is_enough(room: ControlRoom, seen: Seen, service: Jo
     await page.wait_for_url(f"**/jobs/{job.id}")
     await page.wait_for_function("window.did_handshake")
     await page.keyboard.press("r")
-    await expect(page.get_by_role("dialog")).to_contain_text("Retry 1 item?")
+    await expect(page.get_by_role("dialog")).to_contain_text(number(1))
 
 
 async def test_items_are_pasted_and_lines_that_cannot_be_used_are_named(seen: Seen, service: JobService) -> None:
     page = await seen.go("/submit?spider=parcels")
     await page.get_by_role("button", name="Submit", exact=True).click()
-    await expect(page.get_by_text("Paste items, or upload a file.")).to_be_visible()
-    await page.get_by_label("Items: one a line").fill("61\n62\nnone\n")
-    await page.get_by_label("Name, for people").fill("from the page")
+    await expect(page.get_by_role("alert")).to_be_visible()
+    await page.get_by_label(labels.ITEMS_FIELD).fill("61\n62\nnone\n")
+    await page.get_by_label(labels.JOB_NAME).fill("from the page")
     await page.get_by_role("button", name="Submit", exact=True).click()
     answer = page.get_by_role("status", name="Answer")
-    await expect(answer).to_contain_text("2 items accepted, 1 line left out.")
-    await expect(answer).to_contain_text("'none' is no number of a parcel")
+    await expect(answer).to_contain_text(number(2))
+    await expect(answer).to_contain_text("'none'")
     [job] = [each for each in await service.jobs() if each.name == "from the page"]
     assert by_state(job) == {ItemState.WAITING: 2}
 
 
 async def test_what_is_pasted_may_be_a_table(seen: Seen, service: JobService) -> None:
     page = await seen.go("/submit?spider=parcels")
-    await choose(page, "What is pasted is", "CSV with a header")
-    await page.get_by_label("Items: one a line").fill("key,note\n68,a\n69,b\n")
+    await choose(page, labels.FORMAT, "CSV with a header")
+    await page.get_by_label(labels.ITEMS_FIELD).fill("key,note\n68,a\n69,b\n")
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/parcels-*")
     [job] = await service.jobs(most=1)
@@ -460,14 +474,14 @@ async def test_what_is_pasted_may_be_a_table(seen: Seen, service: JobService) ->
 
 async def test_a_number_that_none_can_be_makes_no_job(seen: Seen, service: JobService) -> None:
     before = await service.jobs(most=1)
-    for field, texts in (("Priority", ("1.5", "1e12")), ("At most so many items", ("0", "-3", "0.5"))):
+    for field, texts in (("Priority", ("1.5", "1e12")), (labels.MOST_ITEMS, ("0", "-3", "0.5"))):
         for text in texts:
             page = await seen.go("/submit?spider=parcels")
-            await page.get_by_label("Items: one a line").fill("75")
+            await page.get_by_label(labels.ITEMS_FIELD).fill("75")
             await page.get_by_label(field).fill(text)
             await page.get_by_label(field).press("Tab")
             await page.get_by_role("button", name="Submit", exact=True).click()
-            await expect(page.get_by_text("whole number from"), f"{field}: {text}").to_be_visible()
+            await expect(page.get_by_text("whole number"), f"{field}: {text}").to_be_visible()
     assert [each.id for each in await service.jobs(most=1)] == [each.id for each in before]
 
 
@@ -478,10 +492,10 @@ async def test_a_file_is_uploaded(seen: Seen, service: JobService, tmp_path: Pat
     page = await seen.go("/submit?spider=parcels")
     for _ in range(2):
         async with page.expect_file_chooser() as chosen:
-            await page.get_by_role("button", name="Upload a file instead").click()
+            await page.get_by_role("button", name=labels.UPLOAD).click()
         async with page.expect_response("**/upload/**"):
             await (await chosen.value).set_files(path)
-        await expect(page.get_by_text(f"{name} is here")).to_be_visible()
+        await expect(page.get_by_text(uploaded(name))).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.wait_for_url("**/jobs/parcels-*")
     assert by_state((await service.jobs(most=1))[0]) == {ItemState.WAITING: 3}
@@ -492,11 +506,12 @@ async def test_a_file_that_cannot_be_read_is_named_as_whoever_uploads_it_knows_i
     path.write_bytes("ключ,n\nkey-76,2\n".encode("utf-16-le"))
     page = await seen.go("/submit?spider=parcels")
     async with page.expect_file_chooser() as chosen:
-        await page.get_by_role("button", name="Upload a file instead").click()
+        await page.get_by_role("button", name=labels.UPLOAD).click()
     await (await chosen.value).set_files(path)
-    await expect(page.get_by_text("parcels.csv is here")).to_be_visible()
+    await expect(page.get_by_text(uploaded(path.name))).to_be_visible()
     await page.get_by_role("button", name="Submit", exact=True).click()
-    await expect(page.get_by_text("The file parcels.csv is UTF-16LE without a byte order mark.")).to_be_visible()
+    said = page.get_by_role("alert").filter(has_text=path.name).filter(has_text="UTF-16LE")
+    await expect(said).to_be_visible()
 
 
 async def test_a_file_that_is_not_taken_is_told_why_and_may_be_uploaded_again(
@@ -509,9 +524,9 @@ async def test_a_file_that_is_not_taken_is_told_why_and_may_be_uploaded_again(
         page = await seen.go("/submit?spider=parcels")
         for _ in range(2):
             async with page.expect_file_chooser() as chosen:
-                await page.get_by_role("button", name="Upload a file instead").click()
+                await page.get_by_role("button", name=labels.UPLOAD).click()
             await (await chosen.value).set_files(path)
-            told = page.get_by_text("The file was not taken: This needs a token with the scope operate")
+            told = page.get_by_role("alert").filter(has_text="scope operate")
             await told.click()
             await page.get_by_role("button", name="Close").click()
             await expect(told).to_have_count(0)
@@ -540,7 +555,7 @@ async def test_a_page_says_that_it_is_old_when_the_controller_is_gone(
             page: Page = await there.go("/jobs")
             await expect(page.locator("#lost")).to_be_hidden()
             os.kill(other.pid, 9)
-            await expect(page.locator("#lost")).to_contain_text("what you see is of then")
+            await expect(page.locator("#lost")).to_be_visible()
     await asyncio.sleep(0)
 
 
@@ -549,16 +564,16 @@ async def test_a_page_says_that_it_is_old_when_the_controller_is_gone(
 
 async def test_a_site_is_asked_again_and_that_is_undone(room: ControlRoom, seen: Seen, service: JobService) -> None:
     sites = Sites(service)
-    await sites.change("parcels", "oak.example", SiteChange("held", reason="they mend their server"), "somebody")
+    await sites.change("parcels", "oak.example", SiteChange("held", reason=REASON), "somebody")
     page = await seen.go("/sites")
     row = page.get_by_role("row").filter(has_text="oak.example")
-    await expect(row).to_contain_text("they mend their server")
+    await expect(row).to_contain_text(REASON)
     await row.get_by_role("button", name="Close").click()
     await page.get_by_role("dialog").get_by_role("button", name="Close").click()
-    await expect(page.get_by_text("The breaker of oak.example is closed")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="oak.example")).to_contain_text("closed")
     assert await breakers(sites) in ({}, {"oak.example": "closed"})
     await page.get_by_role("button", name="Undo").click()
-    await expect(page.get_by_text("The breaker of oak.example is held")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="oak.example")).to_contain_text("held")
     assert await breakers(sites) == {"oak.example": "held"}
 
 
@@ -569,19 +584,19 @@ async def test_a_site_is_left_alone_until_a_time_and_that_is_undone(seen: Seen, 
     row = page.get_by_role("row").filter(has_text="elm.example")
     await row.get_by_role("button", name="Open").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog.get_by_label("Until when")).to_be_focused()
-    for wrong, said in (("soon", "'soon' is no duration"), ("2020-01-31 07:00", "is not within the coming year")):
-        await dialog.get_by_label("Until when").fill(wrong)
-        await dialog.get_by_label("Why, for others").fill("their night")
+    await expect(dialog.get_by_label(labels.UNTIL)).to_be_focused()
+    for wrong, said in (("soon", "'soon'"), ("2020-01-31 07:00", "year")):
+        await dialog.get_by_label(labels.UNTIL).fill(wrong)
+        await dialog.get_by_label(labels.WHY).fill("their night")
         await dialog.get_by_role("button", name="Open").click()
         await expect(dialog.get_by_role("alert")).to_contain_text(said)
-        await expect(dialog.get_by_label("Until when")).to_have_value(wrong)
-        await expect(dialog.get_by_label("Why, for others")).to_have_value("their night")
+        await expect(dialog.get_by_label(labels.UNTIL)).to_have_value(wrong)
+        await expect(dialog.get_by_label(labels.WHY)).to_have_value("their night")
     assert (await breakers(sites))["elm.example"] == "held"
     then = now().replace(microsecond=0) + timedelta(hours=30)
-    await dialog.get_by_label("Until when").fill(f"{then:%Y-%m-%d %H:%M:%S}")
-    await dialog.get_by_label("Until when").press("Enter")
-    await expect(page.get_by_text("The breaker of elm.example is open")).to_be_visible()
+    await dialog.get_by_label(labels.UNTIL).fill(f"{then:%Y-%m-%d %H:%M:%S}")
+    await dialog.get_by_label(labels.UNTIL).press("Enter")
+    await expect(page.get_by_role("status").filter(has_text="elm.example")).to_contain_text("open")
     await expect(row).to_contain_text("their night")
     [site] = [each for each in (await sites.list("parcels")).sites if each.site == "elm.example"]
     assert site.state == "open"
@@ -604,7 +619,7 @@ async def test_a_schedule_is_paused_and_that_is_undone(seen: Seen, service: JobS
     hourly = Schedule(id="hourly", spider="parcels", every_s=3600, created_at=begun, next_at=later)
     await Schedules(service.ledger).add(hourly)
     page = await seen.go("/schedules")
-    await expect(page.get_by_role("region", name="The coming day")).to_contain_text("schedule hourly: parcels")
+    await expect(page.get_by_role("region", name=labels.COMING_DAY)).to_contain_text("hourly")
     await page.get_by_role("button", name="Pause hourly").click()
     await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     await expect(page.get_by_role("button", name="Resume hourly")).to_be_visible()
@@ -618,19 +633,19 @@ async def test_a_schedule_is_paused_and_that_is_undone(seen: Seen, service: JobS
 async def test_a_schedule_is_added_and_what_was_typed_stays_until_it_can_be(seen: Seen, service: JobService) -> None:
     schedules = ScheduleService(service)
     page = await seen.go("/schedules")
-    await page.get_by_text("Add a schedule").click()
+    await page.get_by_text(labels.ADD_SCHEDULE).click()
     await choose(page, "Spider", "parcels")
     await choose(page, "county", "elm")
-    await page.get_by_label("Name of the schedule").fill("weekly")
+    await page.get_by_label(labels.SCHEDULE_NAME).fill("weekly")
     add = page.get_by_role("button", name="Add", exact=True)
     await add.click()
-    said = page.get_by_role("alert").filter(has_text="Give one of the two")
+    said = page.get_by_role("alert").filter(visible=True)
     await expect(said).to_be_visible()
     await page.get_by_label("Cron", exact=True).fill("every monday")
     await page.get_by_label("Time zone").fill("Europe/Berlin")
     await add.click()
-    await expect(page.get_by_role("alert").filter(has_text="'every monday' is no cron expression")).to_be_visible()
-    await expect(page.get_by_label("Name of the schedule")).to_have_value("weekly")
+    await expect(page.get_by_role("alert").filter(has_text="'every monday'")).to_be_visible()
+    await expect(page.get_by_label(labels.SCHEDULE_NAME)).to_have_value("weekly")
     await expect(page.get_by_label("Time zone")).to_have_value("Europe/Berlin")
     await page.get_by_label("Cron", exact=True).fill("0 3 * * 1")
     await page.get_by_label("Cron", exact=True).press("Enter")
@@ -662,7 +677,7 @@ async def test_the_times_of_a_schedule_are_changed_and_that_is_undone(seen: Seen
     await dialog.get_by_label("Cron", exact=True).fill("")
     await dialog.get_by_label("Every").fill("6x")
     await dialog.get_by_role("button", name="Change").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("every: '6x' is no duration")
+    await expect(dialog.get_by_role("alert")).to_contain_text("every: '6x'")
     await dialog.get_by_label("Every").fill("6h")
     await dialog.get_by_role("button", name="Change").click()
     await expect(row).to_contain_text("every 6h")
@@ -681,7 +696,7 @@ async def test_a_schedule_is_removed_after_a_question_and_its_undo_adds_it_again
     _, token = await Tokens(service.database).add("a reader", Scope.READ)
     async with logged_in(browser, room.url, token) as reader:
         await remove(await reader.go("/schedules"))
-        await expect(reader.page.get_by_text("This needs a token with the scope operate")).to_be_visible()
+        await expect(reader.page.get_by_role("alert").filter(has_text="scope operate")).to_be_visible()
     page = await seen.go("/schedules")
     row = page.get_by_role("row").filter(has_text="monthly")
     await remove(page)
@@ -696,7 +711,6 @@ async def test_a_schedule_is_removed_after_a_question_and_its_undo_adds_it_again
 
 async def remove(page: Page) -> None:
     await page.get_by_role("button", name="Remove monthly").click()
-    await expect(page.get_by_role("dialog")).to_contain_text("Its jobs stay.")
     await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
 
 
@@ -724,13 +738,13 @@ async def test_feeds_are_found_by_how_they_stand(
     job = await standing_job(service, "https://a.found/", "https://b.found/", "https://c.other/")
     await fail(service, job, "https://b.found/", "https://c.other/")
     page = await seen.go("/watched")
-    await choose(page, "How it stands", "permanently failed")
-    await page.get_by_label("In name or reason").fill(".found")
-    await page.get_by_label("In name or reason").press("Enter")
+    await choose(page, labels.HOW_IT_STANDS, "permanently failed")
+    await page.get_by_label(labels.IN_WATCHED).fill(".found")
+    await page.get_by_label(labels.IN_WATCHED).press("Enter")
     await page.wait_for_url(f"{room.url}/watched?standing=PERMANENTLY_FAILED&text=.found")
     async with person(browser, room.url, storage_state=login) as other:
         for there in (page, await other.go("/watched?standing=PERMANENTLY_FAILED&text=.found")):
-            rows = there.get_by_role("region", name="Feeds and endpoints").get_by_role("row")
+            rows = there.get_by_role("region", name=labels.WATCHED).get_by_role("row")
             await expect(rows).to_have_count(2)
             await expect(rows.nth(1)).to_contain_text("https://b.found/")
             await expect(rows.nth(1)).to_contain_text("HTTP 500")
@@ -742,13 +756,13 @@ async def test_a_feed_is_added_looked_at_more_often_and_removed_and_each_is_undo
 ) -> None:
     job = await standing_job(service, "https://a.change/")
     page = await seen.go("/watched?text=.change")
-    await page.get_by_text("Watch something more").click()
+    await page.get_by_text(labels.ADD_WATCHED).click()
     await choose(page, "Standing job", job.id)
-    await page.get_by_label("Address of a feed").fill("b")
+    await page.get_by_label(labels.FEED_ADDRESS).fill("b")
     await page.get_by_label("Input").fill("url = https")
     await page.get_by_role("button", name="Add", exact=True).click()
-    await expect(page.get_by_role("alert").filter(has_text="The input cannot be read")).to_be_visible()
-    await expect(page.get_by_label("Address of a feed")).to_have_value("b")
+    await expect(page.get_by_role("alert").filter(visible=True)).to_be_visible()
+    await expect(page.get_by_label(labels.FEED_ADDRESS)).to_have_value("b")
     await page.get_by_label("Input").fill('url = "https://b.change/"\ndepth = 2')
     await page.get_by_role("button", name="Add", exact=True).click()
     row = page.get_by_role("row").filter(has_text="https://b.change/")
@@ -763,12 +777,12 @@ async def test_a_feed_is_added_looked_at_more_often_and_removed_and_each_is_undo
 
     await row.get_by_role("button", name="How often").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("How many times").fill("often")
+    await dialog.get_by_label(labels.HOW_MANY_TIMES).fill("often")
     await dialog.get_by_role("button", name="Change").click()
-    await expect(dialog.get_by_role("alert")).to_contain_text("'often' is no number from 0.01 to 100.")
-    await dialog.get_by_label("How many times").fill("0.5")
+    await expect(dialog.get_by_role("alert")).to_contain_text(re.compile(r"'often'.*\b0\.01\b.*\b100\b"))
+    await dialog.get_by_label(labels.HOW_MANY_TIMES).fill("0.5")
     await dialog.get_by_role("button", name="Change").click()
-    await expect(row).to_contain_text("every 1h, 0.5 times as often")
+    await expect(row).to_contain_text(number(0.5))
     await page.get_by_role("button", name="Undo").click()
     await expect(row.get_by_text("every 1h", exact=True)).to_be_visible()
 
@@ -789,20 +803,20 @@ async def test_all_feeds_that_failed_are_restarted_and_never_more_than_the_numbe
     job = await standing_job(service, *keys)
     await fail(service, job, *keys[:2])
     page = await seen.go("/watched?spider=notices&text=.restart")
-    await page.get_by_role("button", name="Restart all of notices that failed").click()
+    await page.get_by_role("button", name=labels.RESTART_ALL).click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("Restart 2 items?")
+    await expect(dialog).to_contain_text(number(2))
     await fail(service, job, keys[2])
     await dialog.get_by_role("button", name="Restart 2").click()
-    await expect(page.get_by_text("More than 2 items are meant by now")).to_be_visible()
+    await expect(page.get_by_role("alert").filter(has_text=number(2))).to_be_visible()
     assert [*(await standings(service, job)).values()].count(Standing.PERMANENTLY_FAILED) == 3
     await page.get_by_role("button", name=f"Restart {keys[2]}").click()
     await dialog.get_by_role("button", name="Restart").click()
     await expect(page.get_by_role("row").filter(has_text=keys[2])).to_contain_text("waiting")
     assert [*(await standings(service, job)).values()].count(Standing.PERMANENTLY_FAILED) == 2
-    await page.get_by_role("button", name="Restart all of notices that failed").click()
+    await page.get_by_role("button", name=labels.RESTART_ALL).click()
     await dialog.get_by_role("button", name="Restart 2").click()
-    await expect(page.get_by_text("2 items are looked at again.")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text=number(2))).to_be_visible()
     assert await standings(service, job) == dict.fromkeys(keys, Standing.WAITING)
     await service.cancel(job.id)
 
@@ -817,7 +831,7 @@ async def test_dead_letters_are_requeued_by_reason_if_they_are_no_more_than_was_
         await expect(page.get_by_role("region", name="Letters").get_by_role("row")).to_have_count(3)
         await page.get_by_role("button", name="Requeue 2 dead letters with timeout").click()
         await page.get_by_role("dialog").get_by_role("button", name="Requeue 2").click()
-        await expect(page.get_by_text("2 dead letters of parcels requeued.")).to_be_visible()
+        await expect(page.get_by_role("status").filter(has_text="parcels")).to_contain_text(number(2))
         assert (await frontier.status()).dead == 0
 
 
@@ -829,14 +843,14 @@ async def test_an_administrator_makes_a_token_that_is_shown_once_and_revokes_it(
 ) -> None:
     tokens = Tokens(service.database)
     page = await seen.go("/settings")
-    await page.get_by_text("Make a token").click()
-    await page.get_by_label("Who gets it").fill("Ann")
-    await choose(page, "What it is good for", "operate")
-    await page.get_by_label("For how many days").fill("soon")
+    await page.get_by_text(labels.MAKE_TOKEN).click()
+    await page.get_by_label(labels.TOKEN_NAME).fill("Ann")
+    await choose(page, labels.TOKEN_SCOPE, "operate")
+    await page.get_by_label(labels.TOKEN_DAYS).fill("soon")
     await page.get_by_role("button", name="Make it").click()
-    await expect(page.get_by_role("alert").filter(has_text="give a whole number from 1 to 3,650")).to_be_visible()
-    await expect(page.get_by_label("Who gets it")).to_have_value("Ann")
-    await page.get_by_label("For how many days").fill("90")
+    await expect(page.get_by_role("alert").filter(has_text="3,650")).to_be_visible()
+    await expect(page.get_by_label(labels.TOKEN_NAME)).to_have_value("Ann")
+    await page.get_by_label(labels.TOKEN_DAYS).fill("90")
     await page.get_by_role("button", name="Make it").click()
     dialog = page.get_by_role("dialog")
     text = await dialog.locator("pre").text_content() or ""
@@ -845,7 +859,7 @@ async def test_an_administrator_makes_a_token_that_is_shown_once_and_revokes_it(
     assert (token.name, token.scope) == ("Ann", Scope.OPERATE)
     assert token.expires_at == token.created_at + timedelta(days=90)
     await page.keyboard.press("Escape")
-    await dialog.get_by_role("button", name="I have copied it").click()
+    await dialog.get_by_role("button", name=labels.COPIED).click()
     await expect(dialog).to_have_count(0)
     row = page.get_by_role("region", name="Tokens").get_by_role("row").filter(has_text="Ann")
     await expect(row).to_contain_text("operate")
@@ -856,8 +870,8 @@ async def test_an_administrator_makes_a_token_that_is_shown_once_and_revokes_it(
 
     async with logged_in(browser, room.url, text) as ann:
         there = await ann.go("/settings")
-        await expect(there.get_by_text("needs a token with the scope admin")).to_be_visible()
-        await expect(there.get_by_text("Make a token")).to_have_count(0)
+        await expect(there.get_by_text("scope admin")).to_be_visible()
+        await expect(there.get_by_text(labels.MAKE_TOKEN)).to_have_count(0)
         await expect(there.get_by_role("table")).to_have_count(0)
         await page.get_by_role("button", name="Revoke Ann").click()
         await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()

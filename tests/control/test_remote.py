@@ -25,6 +25,7 @@ from tests.crawling import until
 from tests.forking import Forked, fork
 from tests.jobs.command import HARVESTER, Jobs, measured
 from tests.jobs.conftest import controllers, local_jobs, remote_jobs
+from tests.numbers import numbers_of
 from tests.pipelines.records import PAGE
 from tests.root import ROOT
 
@@ -48,8 +49,8 @@ async def token_for(mongodb_uri: str, database: str, scope: Scope) -> str:
 def test_run_is_refused_with_a_sentence(remote_jobs: Jobs) -> None:
     answer = remote_jobs("run", "some-job")
     assert (answer.code, answer.out) == (2, "")
-    assert "run works at a job here, with servers of this machine, and takes no --url" in answer.err
-    assert "`harvester jobs wait` waits for them." in answer.err
+    assert "--url" in answer.err
+    assert "`harvester jobs wait`" in answer.err
 
 
 def test_a_token_that_is_none_or_reaches_not_far_enough_is_refused(
@@ -57,8 +58,8 @@ def test_a_token_that_is_none_or_reaches_not_far_enough_is_refused(
 ) -> None:
     file = tmp_path / "token"
     for token, said in (
-        ("harvester_000000000000_" + "0" * 64, "refuses the token: This token is none of this controller"),
-        (asyncio.run(token_for(mongodb_uri, mongodb.name, Scope.READ)), "does not let this token do that: "),
+        ("harvester_000000000000_" + "0" * 64, "token"),
+        (asyncio.run(token_for(mongodb_uri, mongodb.name, Scope.READ)), "scope operate"),
     ):
         file.write_text(token)
         file.chmod(0o600)
@@ -73,13 +74,12 @@ def test_a_token_that_is_none_or_reaches_not_far_enough_is_refused(
 def test_a_controller_that_is_away_ends_the_command_with_its_code(remote_jobs: Jobs, free_port: int) -> None:
     for words in (("list",), ("show", "x"), ("export", "x"), ("pause", "x"), ("wait", "x")):
         answer = remote_jobs(*words, "--url", f"http://127.0.0.1:{free_port}")
-        said = f"The controller at http://127.0.0.1:{free_port} cannot be reached: "
-        assert (answer.code, answer.out, said in answer.err) == (3, "", True), answer.err
+        assert (answer.code, answer.out, f"http://127.0.0.1:{free_port}" in answer.err) == (3, "", True), answer.err
 
 
 def test_a_file_of_the_controller_s_machine_is_not_read_for_an_argument(remote_jobs: Jobs) -> None:
     answer = remote_jobs.submit("1\n", "-a", "county=@/etc/passwd")
-    assert (answer.code, "is not read for whoever asks from elsewhere" in answer.err) == (2, True)
+    assert (answer.code, "county: a file" in answer.err) == (2, True)
 
 
 NO_ITEMS = [b"", b"{}", b'[1, "a"]', b'[0, "a", {}]', b'[-1, "a", {}]', b'[%d, "a", {}]' % 10**30, b"[]", b"\xff"]
@@ -94,8 +94,7 @@ async def test_what_is_no_item_as_the_client_sends_it_is_a_bad_line(
     answer = await control.http.post("/api/v1/jobs/upload?spider=parcels", content=body, headers=headers)
     assert answer.status_code == 201
     assert (answer.json()["accepted"], answer.json()["bad"]) == (1, len(NO_ITEMS))
-    reasons = [each["reason"].partition(":")[0] for each in answer.json()["bad_lines"]]
-    assert reasons == ["it is no item as harvester sends it"] * len(NO_ITEMS)
+    assert ["no item" in each["reason"] for each in answer.json()["bad_lines"]] == [True] * len(NO_ITEMS)
     assert [item["line"] for item in mongodb["job_items"].find()] == [2]
 
 
@@ -176,9 +175,8 @@ async def test_a_controller_that_is_killed_while_items_are_submitted_is_waited_f
         out, err = await command.end(240)
         assert (command.returncode, err) == (0, "")
         (job,) = mongodb["jobs"].find()
-        assert re.fullmatch(rf"{job['_id']}: [\d,]+ items accepted(, [\d,]+ known before)?\.\n", out)
-        accepted, known = ([int(each.replace(",", "")) for each in re.findall(r" ([\d,]+) ", out)] + [0])[:2]
-        assert accepted + known == total
+        assert job["_id"] in out
+        assert sum(numbers_of(out.replace(job["_id"], ""))) == total, out
         assert mongodb["job_items"].count_documents({}) == total
         assert len(mongodb["job_items"].distinct("key")) == total
         assert sorted(item["line"] for item in mongodb["job_items"].find({}, {"line": 1})) == [*range(1, total + 1)]

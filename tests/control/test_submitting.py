@@ -21,6 +21,7 @@ from harvester.sites import recording
 from harvester.spiders import seeds
 from harvester.wire import reader
 from tests.control.serving import Controller, listening
+from tests.numbers import numbers_of
 
 Document = dict[str, Any]
 
@@ -168,7 +169,7 @@ async def test_a_key_whose_controller_died_is_taken_over(control: Controller, mo
 
 async def test_what_fails_lets_go_of_its_key(control: Controller) -> None:
     wrong = await control.post("/jobs", "k", json=BODY | {"spider": "none"})
-    assert (wrong.status_code, "There is no spider 'none'" in wrong.text) == (422, True)
+    assert (wrong.status_code, "'none'" in wrong.text) == (422, True)
     assert (await control.post("/jobs", "k", json=BODY)).status_code == 201
 
 
@@ -306,7 +307,7 @@ async def test_no_spider_reads_a_file_of_the_controller_for_others(
     submitted = await control.post("/jobs", "a key", json=body | {"items": ["a.test"]})
     scheduled = await control.post("/schedules", None, json=body | {"name": "nightly", "every": "1d"})
     for answer in (submitted, scheduled):
-        assert (answer.status_code, "a file of the controller's machine is not read" in answer.text) == (422, True)
+        assert (answer.status_code, "controller's machine" in answer.text) == (422, True)
 
 
 async def test_over_http_a_secret_goes_nowhere_else_when_its_item_is_changed(
@@ -321,7 +322,7 @@ async def test_over_http_a_secret_goes_nowhere_else_when_its_item_is_changed(
     await control.context.database["job_items"].update_one({"job": job}, {"$set": headers})
     change = {"items": ["https://api.test/a"], "input": {"url": "https://evil.test/"}}
     answer = await control.post(f"/jobs/{job}/items/change", None, json=change)
-    assert (answer.status_code, "names a variable of the workers" in answer.text) == (422, True)
+    assert (answer.status_code, "headers" in answer.text) == (422, True)
     [item] = await items_of(control, job)
     assert item["input"]["url"] == "https://api.test/a"
 
@@ -334,7 +335,7 @@ async def test_what_comes_from_elsewhere_names_no_variable_of_the_workers(
     body = {"spider": "endpoints", "arguments": {"endpoints": "https://api.test/a"}, "items": [item]}
     answer = await control.post("/jobs", "a key", json=body)
     assert (answer.status_code, answer.json()["job"], answer.json()["bad"]) == (200, None, 1), answer.text
-    assert "names a variable of the workers" in answer.json()["bad_lines"][0]["reason"]
+    assert "headers" in answer.json()["bad_lines"][0]["reason"]
     body["arguments"] = {"endpoints": "@/etc/passwd"}
     assert (await control.post("/jobs", "another key", json=body)).status_code == 422
 
@@ -382,14 +383,14 @@ async def test_a_file_that_takes_too_long_to_read_is_refused_and_others_do_not_w
         assert (await control.get("/jobs")).status_code == 200
     assert not upload.done()
     answer = await upload
-    assert (answer.status_code, "1 seconds of computing" in answer.text) == (422, True), answer.text
+    assert (answer.status_code, 1 in numbers_of(answer.text)) == (422, True), answer.text
     assert control.context.uploads._running == 0
 
 
 async def test_too_many_bad_lines_are_no_input(control: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submission, "MAX_BAD_LINES", 50)
     answer = await _upload(control, "k", b"key,b\n" + b"x\n" * 10_000)
-    assert (answer.status_code, "More than 50 lines cannot be used" in answer.text) == (422, True), answer.text
+    assert (answer.status_code, 50 in numbers_of(answer.text)) == (422, True), answer.text
 
 
 async def test_an_upload_ends_when_whoever_sent_it_is_gone(control: Controller) -> None:

@@ -47,7 +47,7 @@ async def test_a_token_is_good_until_it_is_revoked(control: Controller) -> None:
     (token,) = [each for each in await control.context.tokens.list() if each.scope is Scope.READ]
     await control.context.tokens.revoke(token.name)
     assert (await control.get("/jobs")).status_code == 401
-    with pytest.raises(UsageError, match="neither the id nor the name"):
+    with pytest.raises(UsageError, match=token.name):
         await control.context.tokens.revoke(token.name)
 
 
@@ -98,7 +98,7 @@ async def test_the_token_of_this_machine_is_kept_closed_and_used_again(control: 
     await control.context.tokens.revoke("harvester up")
     assert (await kept_token(config, control.context.tokens))[0] != text
     path.chmod(0o644)
-    with pytest.raises(UsageError, match="can be read by others"):
+    with pytest.raises(UsageError, match=str(path)):
         await kept_token(config, control.context.tokens)
 
 
@@ -111,7 +111,8 @@ def test_tokens_are_made_listed_and_revoked_by_command(jobs: Jobs) -> None:
     assert made.json["token"].startswith(f"harvester_{token['id']}_")
     assert made.json["token"] not in listed.out
     assert "Ann" in jobs.harvester("tokens", "list").out
-    assert jobs.harvester("tokens", "revoke", "Ann").out == f"{token['id']} (Ann) is revoked.\n"
+    revoked = jobs.harvester("tokens", "revoke", "Ann").out
+    assert (token["id"] in revoked, "Ann" in revoked) == (True, True)
     assert jobs.harvester("tokens", "list").out == "None.\n"
     assert jobs.harvester("tokens", "revoke", "Ann").code == 2
     assert jobs.harvester("tokens", "add", "Ann", "--scope", "all").code == 2

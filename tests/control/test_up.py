@@ -22,6 +22,7 @@ from harvester.config import Config
 from harvester.control import up
 from harvester.exceptions import INTERRUPTED
 from tests import forking
+from tests.control import labels
 from tests.control.browsing import END_S, HARVESTER, ControlRoom, chromium, logged_in
 from tests.sandbox.process import Sandbox
 
@@ -62,18 +63,17 @@ def test_a_port_that_is_in_use_is_named(tmp_path: Path, variables: dict[str, str
         port = listening.getsockname()[1]
         other = run(tmp_path, variables, "--port", str(port))
     assert (other.returncode, other.stdout) == (2, "")
-    assert other.stderr == (
-        f"127.0.0.1:{port} cannot be used: Address already in use (while attempting to bind on address"
-        f" ('127.0.0.1', {port})). Give another one with --port, or 0 for any that is free.\n"
-    )
+    [line] = other.stderr.splitlines()
+    assert line.startswith(f"127.0.0.1:{port} ")
+    assert ("Address already in use" in line, "--port" in line) == (True, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0..1", "192.0.2.1"])
 def test_a_host_that_is_none_of_this_machine_is_named(host: str, tmp_path: Path, variables: dict[str, str]) -> None:
     said = run(tmp_path, variables, "--port", "0", "--host", host)
     assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith(f"{host}:0 cannot be used: ")
-    assert said.stderr.endswith("Give an address of this machine with --host.\n")
+    assert said.stderr.startswith(f"{host}:0 ")
+    assert "--host" in said.stderr
 
 
 def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_workers_that_cannot_be_started_are_tried_again_and_that_is_said(
 
     workers = up.WorkerSession(config, 1, say)
     assert await asyncio.wait_for(workers.keep(), 60) == 1
-    assert {"The workers cannot be started" in words for words in said} == {True}
+    assert {up.LOG in words for words in said} == {True}
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ async def test_a_job_submitted_on_the_page_harvests_the_sandbox_though_a_worker_
         with ControlRoom(tmp_path, variables, "--workers", "2") as room:
             async with chromium() as browser, logged_in(browser, room.url, room.token) as person:
                 page = await person.go("/submit?spider=bluesky")
-                await page.get_by_label("Items: one a line").fill(site.handle(0))
+                await page.get_by_label(labels.ITEMS_FIELD).fill(site.handle(0))
                 await page.get_by_label("depth").fill("2")
                 await page.get_by_label("collect").fill("graph,profiles")
                 await page.get_by_role("button", name="Submit", exact=True).click()

@@ -27,6 +27,7 @@ from tests.control.serving import Controller
 from tests.crawling import Site
 from tests.jobs.command import Answer, Jobs
 from tests.jobs.conftest import SCOPE, nowhere, pages
+from tests.numbers import numbers_of
 from tests.publish.conftest import wait
 from tests.publish.receiver import Receiver
 
@@ -206,7 +207,7 @@ async def test_one_that_fails_is_tried_until_it_is_well_and_holds_up_no_other(
         await jobs.pause(job.id)
         await wait(lambda: len(ill.heads) > 3 and len(well.events) == 1 and len(waiting(mongodb)) == 1)
         failing, other = sorted(await webhooks.all(), key=lambda each: each.id != added.webhook.id)
-        assert (failing.state, failing.said, failing.waiting) == ("failing", "it answered HTTP 500", 1)
+        assert (failing.state, "HTTP 500" in failing.said, failing.waiting) == ("failing", True, 1)
         assert (other.state, other.waiting, other.delivered) == ("sending", 0, 1)
         ill.answer = lambda event: web.Response()
         await wait(lambda: not waiting(mongodb))
@@ -284,7 +285,7 @@ async def test_one_whose_address_is_refused_by_now_is_removed_and_resumed(jobs: 
     added, webhooks = await Webhooks(jobs).add("http://127.0.0.1:9/hook"), Webhooks(closed)
     assert await webhooks.secret(added.webhook.id) == added.secret
     assert await webhooks.resume(added.webhook.id) == 0
-    with pytest.raises(UsageError, match="its address is refused"):
+    with pytest.raises(UsageError, match="address"):
         await webhooks.test(added.webhook.id)
     await webhooks.remove(added.webhook.id)
     assert await webhooks.all() == []
@@ -297,7 +298,7 @@ async def test_a_fault_of_the_program_ends_no_sender(
     mongodb["jobs"].insert_one({"_id": "odd", "untold": True})
     async with Receiver() as receiver, sending(jobs):
         receiver.secret = (await Webhooks(jobs).add(receiver.url)).secret
-        await wait(lambda: "because of a fault of this program" in caplog.text)
+        await wait(lambda: " fault " in caplog.text)
         mongodb["jobs"].delete_one({"_id": "odd"})
         await jobs.pause((await opened(jobs)).id)
         await wait(lambda: len(receiver.events) == 1)
@@ -321,7 +322,7 @@ async def test_a_test_says_whether_the_receiver_has_it(jobs: JobService) -> None
     async with Receiver() as receiver:
         webhooks = Webhooks(jobs)
         added = await webhooks.add(receiver.url)
-        assert await webhooks.test(added.webhook.id) == "it answered HTTP 401", "it checks by another secret"
+        assert "HTTP 401" in await webhooks.test(added.webhook.id), "it checks by another secret"
         receiver.secret = await webhooks.secret(added.webhook.id)
         assert await webhooks.test(added.webhook.id) == ""
         assert [event["type"] for event in receiver.events] == ["harvester.test"]
@@ -399,7 +400,7 @@ async def test_a_name_that_leads_inward_by_the_time_is_not_connected_to(
         await jobs.pause(job.id)
         await wait(lambda: mongodb["webhooks"].count_documents({"said": {"$exists": True}}) == 1)
     [known] = await Webhooks(closed).all()
-    assert "hooks.example.org leads to 127.0.0.1, which is this machine" in known.said
+    assert ("hooks.example.org" in known.said, "127.0.0.1" in known.said) == (True, True)
     assert len(asked) >= 1
 
 
@@ -413,7 +414,7 @@ async def test_an_address_in_mongodb_is_judged_again_before_it_is_asked(
         await jobs.pause(job.id)
         async with sending(closed):
             await wait(lambda: mongodb["webhooks"].count_documents({"said": {"$exists": True}}) == 1)
-        with pytest.raises(UsageError, match="its address is refused"):
+        with pytest.raises(UsageError, match="address"):
             await Webhooks(closed).test(added.webhook.id)
         assert inner.arrivals == []
 
@@ -426,7 +427,7 @@ async def test_a_redirect_is_not_followed(jobs: JobService, mongodb: Database[Do
         await jobs.pause(job.id)
         await wait(lambda: mongodb["webhooks"].count_documents({"said": {"$exists": True}}) == 1)
         [known] = await Webhooks(jobs).all()
-        assert known.said == "it answered HTTP 307, and redirects are not followed"
+        assert "HTTP 307" in known.said
         assert inner.arrivals == []
 
 
@@ -437,7 +438,7 @@ async def test_an_unknown_job_has_no_webhooks(jobs: JobService) -> None:
 
 async def test_a_webhook_of_a_job_and_another_spider_is_refused(jobs: JobService) -> None:
     job = await opened(jobs)
-    with pytest.raises(UsageError, match=f"{job.id} is of the spider flat, and not of deep"):
+    with pytest.raises(UsageError, match=f"{job.id}.*flat.*deep"):
         await Webhooks(jobs).add("https://hooks.example.org/", job.id, "deep")
     assert (await Webhooks(jobs).add("https://hooks.example.org/", job.id, "flat")).webhook.job == job.id
 
@@ -460,14 +461,15 @@ def test_the_kept_key_is_for_its_owner_only_and_stays(config: Config) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert keys_of(config) == keys
     path.chmod(0o644)
-    with pytest.raises(StorageError, match="others can read it"):
+    with pytest.raises(StorageError, match=f"{path}.*chmod"):
         keys_of(config)
 
 
 def test_a_key_that_is_no_text_is_named(config: Config) -> None:
     keys_of(config)
-    (config.state_dir / "webhooks.key").write_bytes(bytes(range(256)))
-    with pytest.raises(StorageError, match="is no text"):
+    path = config.state_dir / "webhooks.key"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(StorageError, match=str(path)):
         keys_of(config)
 
 
@@ -489,7 +491,7 @@ async def test_a_key_is_changed_without_losing_an_event(
         [known] = await Webhooks(jobs).all()
         receiver.secret = await Webhooks(keyed(f"{new} {old}")).secret(known.id)
         assert await Webhooks(keyed(new)).test(known.id) == ""
-    with pytest.raises(UsageError, match="at least 32 characters"):
+    with pytest.raises(UsageError, match="32"):
         keys_of(config.model_copy(update={"webhook_keys": SecretStr("short")}))
     assert len(secrets_of(known.id, [old.encode(), new.encode()])) == 2
 
@@ -510,14 +512,16 @@ def test_webhooks_are_added_listed_and_removed_by_commands(
     assert "xoxb-1234-secretword" not in listed.out
     assert harvester("webhooks", "secret", name).out == f"{added.json['secret']}\n"
     failed = harvester("webhooks", "test", name)
-    assert (failed.code, "cannot be connected to" in failed.out) == (7, True)
-    assert harvester("webhooks", "resume", name).out == f"{name} is tried again; 0 events wait for it.\n"
-    assert harvester("webhooks", "remove", name).out == f"{name} is removed.\n"
-    assert harvester("webhooks", "list").out == "None.\n"
+    assert failed.code == 7, failed.out
+    resumed = harvester("webhooks", "resume", name)
+    assert (resumed.code, name in resumed.out, numbers_of(resumed.out.replace(name, ""))) == (0, True, [0])
+    removed = harvester("webhooks", "remove", name)
+    assert (removed.code, name in removed.out) == (0, True)
+    assert harvester("webhooks", "list", "--json").json == []
     refused = harvester("webhooks", "add", "https://x.example/", "--job", "a", "--spider", "b")
-    assert (refused.code, "give one of --job and --spider" in refused.err) == (2, True)
+    assert (refused.code, "--job" in refused.err, "--spider" in refused.err) == (2, True, True)
     unknown = harvester("webhooks", "remove", name)
-    assert (unknown.code, f"There is no webhook '{name}'" in unknown.err) == (2, True)
+    assert (unknown.code, name in unknown.err) == (2, True)
 
 
 # The API ---------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def endpoint(process: BoundedProcess, name: str) -> Any:
 
 @pytest.mark.parametrize("name", ["RSS of 30,000 items", "2 MB of open tags"])
 def test_a_feed_that_costs_too_much_is_ended(process: BoundedProcess, name: str) -> None:
-    with pytest.raises(TooCostlyError, match=r"MB of memory|seconds of computing"):
+    with pytest.raises(TooCostlyError, match=r"memory|computing"):
         feed(process, name)
     small = process.call(BOUNDS, parse_feed, rss(b"<item><guid>1</guid></item>"), SEEN.url, "application/xml", SEEN)
     assert [entry.id for entry in small.entries] == ["1"]
@@ -59,13 +59,13 @@ def test_a_feed_that_costs_too_much_is_ended(process: BoundedProcess, name: str)
     ],
 )
 def test_an_answer_that_costs_too_much_is_ended(process: BoundedProcess, name: str) -> None:
-    with pytest.raises(TooCostlyError, match=r"MB of memory|seconds of computing"):
+    with pytest.raises(TooCostlyError, match=r"memory|computing"):
         endpoint(process, name)
     assert process.call(BOUNDS, read_rows, b"[1]", "", EndpointDeclaration("@"), "").rows[0].text == b"1"
 
 
 def test_more_rows_than_are_read_are_told() -> None:
-    with pytest.raises(Exception, match=f"at most {MAX_ROWS:,} of an answer are read") as refused:
+    with pytest.raises(Exception, match=f"{MAX_ROWS:,}") as refused:
         read_rows(b"[" + b",".join([b"1"] * (MAX_ROWS + 1)) + b"]", "", EndpointDeclaration("@"), "")
     assert getattr(refused.value, "outcome", "") == "invalid"
 

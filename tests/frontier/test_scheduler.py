@@ -47,7 +47,7 @@ FATES: dict[str, tuple[str, str, str]] = {
     "/copies": ("done", "ok", ""),
     "/unfiltered": ("done", "ok", ""),
     "/redirect": ("done", "ok", ""),
-    "/loop": ("dead", "invalid", "it redirects again and again"),
+    "/loop": ("dead", "invalid", "redirects"),
     "/retried": ("done", "ok", ""),
     "/missing": ("done", "not_found", ""),
     "/missing-handled": ("done", "not_found", ""),
@@ -182,7 +182,7 @@ async def test_a_redirect_off_the_domains_of_the_spider_is_skipped_with_the_reas
     assert (crawled.stats["offsite/filtered"], site.count("/never")) == (1, 0)
     assert fate is not None
     assert (fate.state, fate.outcome) == ("skipped", "policy_denied")
-    assert fate.reason.startswith(f"it leads to {other}, which is off the spider's domains")
+    assert other in fate.reason
 
 
 async def test_a_request_that_is_not_to_be_tried_again_is_judged_as_any_other(
@@ -214,7 +214,7 @@ async def test_a_meta_element_that_redirects_without_end_is_invalid_and_one_to_n
         fate = await Crawled(site, frontier).fate("/spins")
     assert fate is not None
     assert (fate.state, fate.outcome) == ("dead", "invalid")
-    assert fate.reason.startswith("it redirects again and again")
+    assert "redirects" in fate.reason
     assert crawled.stats["harvester/outcomes/invalid"] == 1
     assert sorted(crawled.items) == ["/runs", "/strays"]
 
@@ -281,7 +281,7 @@ async def test_a_crawl_that_was_finished_begins_anew_unless_somebody_is_at_work(
         first = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
         anew = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
         assert (site.count("/fine"), first.items) == (2, anew.items)
-        assert "was finished, so all is asked for anew" in anew.log
+        assert "SCHEDULER_PERSIST" in anew.log
         await frontier.exchange("another:1:a:b", [], 0)
         joined = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links")
         worker = await crawl(tmp_path, frontier.spider, site.url, "/fine", "/links", HARVESTER_WORKER=1)

@@ -60,9 +60,9 @@ async def test_a_callback_that_blocks_for_longer_than_its_lease_is_a_dead_letter
             crawled = await crawling
     (letter,) = await frontier.dead()
     assert letter.outcome == "callback_blocked", letter
-    assert letter.reason.startswith("its callback on_blocks (crawl.py:")
-    assert f") blocked for longer than its lease ({LEASE_S} s), in worker " in letter.reason
-    assert len(letter.reason.split(" in worker ")[1].split(":")) == 4
+    assert "on_blocks (crawl.py:" in letter.reason
+    assert f"({LEASE_S} s)" in letter.reason
+    assert letter.reason.rpartition(" ")[2].count(":") == 3, "it ends with the worker"
     fate = await frontier.look_up(int(letter.id))
     assert fate is not None
     assert [event.outcome for event in fate.history] == ["callback_blocked", "callback_blocked"]
@@ -71,7 +71,7 @@ async def test_a_callback_that_blocks_for_longer_than_its_lease_is_a_dead_letter
     assert status.redelivered >= 2, "the other page was held too, and not blamed"
     assert OTHER in crawled.items
     assert crawled.reason == "finished"
-    assert crawled.log.count("Its callback on_blocks (crawl.py:") == 2, crawled.log
+    assert crawled.log.count(" on_blocks (crawl.py:") == 2, crawled.log
     assert "HARVESTER_LEASE_SECONDS" in crawled.log
     assert "Traceback" not in crawled.log
     await frontier.drop()

@@ -3,6 +3,7 @@
 `python -m tests.hashtags.cases` writes it down: read the difference by eye.
 """
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,13 +51,17 @@ def expected_file(name: str) -> Path:
     return PAGES / f"{name.partition('.')[0]}.expected.json"
 
 
+_NAMED = re.compile(r"`[^`]+`|\w+$")
+"""What the reason of a reject names: types, or the field that it lacks."""
+
+
 def written(name: str) -> str:
     """What is read from a page, as it is written down."""
     read = READERS[name](page(name))
     shown = {
         "rows": read.rows,
         "records": [_shown(record) for record in read.records],
-        "rejects": [{"kind": reject.kind, "reason": reject.reason} for reject in read.rejects],
+        "rejects": [{"kind": reject.kind, "named": _NAMED.findall(reject.reason)} for reject in read.rejects],
     }
     return msgspec.json.format(msgspec.json.encode(shown), indent=1).decode() + "\n"
 

@@ -32,17 +32,17 @@ def keys(**given: str) -> list[str]:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"sources": "myspace"}, "'google', 'mastodon', 'bluesky', 'tiktok', 'instagram' or 'youtube'"),
-        ({"sources": ""}, "name at least one"),
-        ({"tags": "cats,two words"}, "tags: 'two words' is none: a hashtag has letters, digits and _"),
-        ({"tags": "#"}, "tags: '#' is none"),
-        ({"regions": "USA"}, "'USA' is no code of a country, like US or DE"),
-        ({"instances": "https://mastodon.social/about"}, "is no host of a server, like mastodon.social"),
+        ({"sources": "myspace"}, "'instagram' or 'youtube'"),
+        ({"sources": ""}, "sources: "),
+        ({"tags": "cats,two words"}, "tags: 'two words'"),
+        ({"tags": "#"}, "tags: '#'"),
+        ({"regions": "USA"}, "'USA'"),
+        ({"instances": "https://mastodon.social/about"}, "instances: "),
         ({"period": "14"}, "'7', '30' or '120'"),
         ({"collect": "likes"}, "'trends', 'tags' or 'counts'"),
-        ({"max_posts": "0"}, "greater than or equal to 1"),
-        ({"honour_opt_outs": "sometimes"}, "say yes or no"),
-        ({"hashtags": "cats"}, "there is no such argument"),
+        ({"max_posts": "0"}, "max_posts: "),
+        ({"honour_opt_outs": "sometimes"}, "honour_opt_outs: "),
+        ({"hashtags": "cats"}, "hashtags: "),
     ],
 )
 def test_what_cannot_be_meant_is_refused(given: dict[str, str], said: str) -> None:
@@ -54,17 +54,17 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, str], said: str) -> No
 @pytest.mark.parametrize(
     ("kind", "key", "said"),
     [
-        ("tag", "cats", "'cats' is no key of a tag, like: mastodon mastodon.social #cats"),
-        ("tag", "youtube", "is no key of a tag"),
-        ("chart", "myspace US", "is no key of a chart, like: google US"),
-        ("chart", "google #cats", "is no key of a chart"),
-        ("tag", "youtube #two words", "names no hashtag"),
-        ("tag", "google #cats", "google has what is popular, and no single hashtags"),
-        ("tag", "youtube US #cats", "youtube has hashtags of all the world"),
-        ("chart", "instagram US", "instagram has single hashtags, and nothing that is popular"),
-        ("chart", "tiktok US", "give a country and 7, 30 or 120 days"),
-        ("chart", "google USA", "no code of a country"),
-        ("chart", "mastodon", "no host of a server"),
+        ("tag", "cats", "mastodon mastodon.social #cats"),
+        ("tag", "youtube", "mastodon mastodon.social #cats"),
+        ("chart", "myspace US", "google US"),
+        ("chart", "google #cats", "google US"),
+        ("tag", "youtube #two words", "hashtag"),
+        ("tag", "google #cats", "google "),
+        ("tag", "youtube US #cats", "youtube "),
+        ("chart", "instagram US", "instagram "),
+        ("chart", "tiktok US", "7, 30 or 120"),
+        ("chart", "google USA", "country"),
+        ("chart", "mastodon", "host"),
     ],
 )
 def test_an_item_that_cannot_be_asked_for_is_refused(kind: str, key: str, said: str) -> None:
@@ -117,7 +117,7 @@ def test_a_file_of_tags_is_part_of_what_tells_jobs_apart_and_not_of_what_a_job_k
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("cats\ntwo words\n", "these lines name no tag:\n  Line 2, 'two words'"), (None, "No such file or directory")],
+    [("cats\ntwo words\n", "Line 2, 'two words'"), (None, "No such file or directory")],
 )
 def test_a_file_of_tags_that_cannot_be_used_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
     file = tmp_path / "tags.txt"
@@ -131,9 +131,9 @@ def test_a_file_of_tags_that_cannot_be_used_is_refused(tmp_path: Path, content: 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"sources": "youtube"}, "YouTube wants a key"),
+        ({"sources": "youtube"}, "HARVESTER_YOUTUBE_KEY"),
         ({"sources": "instagram", "tags": "cats"}, "HARVESTER_INSTAGRAM_TOKEN"),
-        ({"sources": "google", "collect": "tags", "tags": "cats"}, "Nothing is asked for. Give hashtags"),
+        ({"sources": "google", "collect": "tags", "tags": "cats"}, "-a collect=trends,tags"),
     ],
 )
 async def test_what_nothing_can_come_of_is_refused_before_anything_is_fetched(given: dict[str, str], said: str) -> None:
@@ -166,7 +166,7 @@ def test_a_key_is_in_no_address_and_goes_over_https_only(monkeypatch: pytest.Mon
     assert "secret" not in f"{request.url} {request.meta} {request.headers} {made.keys}"
     monkeypatch.setenv("HARVESTER_YOUTUBE_URL", "http://www.googleapis.com/youtube/v3")
     load_config.cache_clear()
-    with pytest.raises(UsageError, match="is sent over https only"):
+    with pytest.raises(UsageError, match="https"):
         _ = spider(sources="youtube").keys
 
 
@@ -191,4 +191,4 @@ def test_the_next_page_of_a_timeline_is_the_one_that_a_header_calls_so(links: li
 
 async def test_nothing_to_ask_for_ends_a_crawl_with_a_sentence(crawls: Crawls) -> None:
     assert await crawls.run("hashtags", sources="google", collect="tags", tags="cats") == USAGE
-    assert "Nothing is asked for. Give hashtags" in crawls.said
+    assert "-a collect=trends,tags" in crawls.said

@@ -10,6 +10,7 @@ from harvester.sandbox.sources.mastodon import POSTS, REFUSING
 from harvester.sandbox.sources.popular import TAGS
 from tests.hashtags.conftest import Crawls, Document
 from tests.jobs.running import FINISHED, LEFT
+from tests.numbers import numbers_of
 from tests.pipelines.records import post
 
 MOST = 90
@@ -39,22 +40,22 @@ async def test_trends_and_posts_of_all_sources_become_records_and_the_same_look_
 
     _check_charts(crawls)
     _check_posts(crawls)
-    place, login = crawls.site.url, "docs/hashtags.md says how to give harvester a token of yours"
+    place = crawls.site.url
     no_hashtag, no_results = (
         ("done", "not_found", "HTTP 400 24: The requested resource does not exist"),
         ("done", "ok", ""),
     )
     items = crawls.items()
+    *told, said = items.pop(f"mastodon {place} #soup")
+    assert told == ["skipped", "auth_required"]
+    for part in (crawls.host, "HTTP 401 The access token is invalid", "docs/hashtags.md"):
+        assert part in said
     assert {key: told for key, told in items.items() if told != ("done", "ok", "")} == {
         f"mastodon {place} #nosuchtag": ("done", "not_found", "HTTP 404 Record not found"),
-        f"mastodon {place} #soup": (
-            *("skipped", "auth_required"),
-            f"{crawls.host} wants a login (HTTP 401 The access token is invalid): {login}",
-        ),
         "instagram #nosuchtag": no_hashtag,
     }
     assert items["youtube #nosuchtag"] == no_results
-    assert len(items) == 2 + 1 + 1 + 2 + 4 * 4  # charts of two countries, an instance and the network; tags
+    assert 1 + len(items) == 2 + 1 + 1 + 2 + 4 * 4  # charts of two countries, an instance and the network; tags
     assert crawls.asked("timelines/tag/soup") == 2  # once a run
     assert crawls.asked("timelines/tag/Fu%C3%9Fball") == 6  # the tag as it was given
     _check_secrets(crawls)
@@ -141,7 +142,7 @@ async def test_what_a_quota_does_not_allow_waits_until_then_and_no_request_is_se
     assert crawls.asked("ig_hashtag_search") == instagram.HASHTAGS
     for row in waiting()["instagram"]:
         assert (row["outcome"], row.get("failures", 0)) == ("rate_limited", 0)
-        assert str(row["reason"]).startswith("the quota of instagram is used up: 30 in 7 days; until 20")
+        assert ("instagram" in row["reason"], numbers_of(row["reason"])[:2]) == (True, [30, 7])
         assert timedelta(days=6, hours=23) < row["due_at"] - at < timedelta(days=7)
     midnight = (at.astimezone(ZoneInfo("America/Los_Angeles")) + timedelta(days=1)).date()
     assert {row["due_at"].astimezone(ZoneInfo("America/Los_Angeles")).date() for row in waiting()["youtube"]} == {
@@ -186,18 +187,17 @@ async def test_what_tiktok_refuses_its_own_page_is_no_empty_list(crawls: Crawls)
     }
     assert sorted(row["rank"] for row in by_country["US"]) == list(range(1, tiktok.HASHTAGS + 1))
     assert all(len(row["curve"]) == 7 and row["period"] == "7d" for row in rows)
-    assert crawls.items() == {
-        "tiktok US 7": ("done", "ok", ""),
-        "tiktok DE 7": (
-            *("done", "ok"),
-            "TikTok shows 10 hashtags to those who are not logged in, and refuses more: code 40101 no permission",
-        ),
-        "tiktok FR 7": (
-            *("waiting", "auth_required"),
-            "TikTok refuses its own page the list: code 40101 no permission",
-        ),
-        "tiktok GB 7": ("done", "empty", "the list is empty"),
+    items = crawls.items()
+    assert {key: told[:2] for key, told in items.items()} == {
+        "tiktok US 7": ("done", "ok"),
+        "tiktok DE 7": ("done", "ok"),
+        "tiktok FR 7": ("waiting", "auth_required"),
+        "tiktok GB 7": ("done", "empty"),
     }
+    refused = "code 40101 no permission"
+    reasons = {key: (numbers_of(said), said.endswith(refused)) for key, (_, _, said) in items.items()}
+    assert reasons["tiktok US 7"] == ([], False)
+    assert (reasons["tiktok DE 7"], reasons["tiktok FR 7"]) == (([10, 40101], True), ([40101], True))
 
 
 async def test_a_refused_key_and_a_timeline_that_nobody_is_shown_end_their_items_with_the_reason(
@@ -209,14 +209,12 @@ async def test_a_refused_key_and_a_timeline_that_nobody_is_shown_end_their_items
     wanted = {"sources": "youtube,instagram,mastodon", "collect": "tags", "tags": "cats"}
     assert await crawls.run("hashtags", **wanted) == FINISHED, crawls.said
     items = crawls.items()
-    assert items[f"mastodon {crawls.site.url} #cats"] == (
-        *("skipped", "policy_denied"),
-        f"{crawls.host} shows timelines of tags to nobody",
-    )
+    *told, said = items[f"mastodon {crawls.site.url} #cats"]
+    assert (told, crawls.host in said) == (["skipped", "policy_denied"], True)
     youtube_says, instagram_says = items["youtube #cats"], items["instagram #cats"]
     assert youtube_says[:2] == instagram_says[:2] == ("failed", "auth_required")
-    assert "the key is refused (HTTP 400 keyInvalid: API key not valid." in youtube_says[2]
-    assert "set HARVESTER_YOUTUBE_KEY" in youtube_says[2]
-    assert "the key is refused (HTTP 400 190: Invalid OAuth access token" in instagram_says[2]
+    assert "(HTTP 400 keyInvalid: API key not valid." in youtube_says[2]
+    assert "HARVESTER_YOUTUBE_KEY" in youtube_says[2]
+    assert "(HTTP 400 190: Invalid OAuth access token" in instagram_says[2]
     assert "HARVESTER_INSTAGRAM_TOKEN" in instagram_says[2]
     assert "of-mine" not in crawls.said + str(list(crawls.mongodb["job_items"].find()))

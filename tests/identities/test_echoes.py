@@ -66,7 +66,7 @@ async def test_echoed_secrets_reach_no_log_no_dead_letter_no_history_and_no_repo
     [entries] = [text for key, text in kept.items() if key.endswith(":entries")]
     for said in ("HTTP 403 [forbidden] ***", "BadRequest: ***", "said=***", "ValueError: ***"):
         assert said in entries
-    assert entries.count("which is no address") >= 2
+    assert entries.count("no address") >= 2
     assert "runs" in runs
     assert any("reports" in path for path in reports)
     for where, text in {"the log": log, **kept, **runs, **reports}.items():

@@ -24,20 +24,20 @@ def test_site_without_an_entry_has_no_identities() -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ({"kind": "form", "form": FORM}, "needs credentials"),
-        ({"kind": "form", "credentials": "A", "form": FORM | {"css": "form["}}, "is no CSS selector: "),
-        ({"kind": "form", "credentials": "COUNTY"}, "needs table `form`"),
-        ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "has no credentials"),
-        ({"kind": "anonymous", "form": FORM}, "has no table `form`"),
-        ({"form": FORM}, "say its `kind`"),
-        ({"kind": "agree", "form": FORM | {"success": {}}}, "`success` must name"),
-        ({"kind": "form", "form": FORM, "credentials": "county"}, "is no name of credentials"),
-        ({"kind": "form", "form": FORM, "credentials": ["A", "A"]}, "a name stands twice"),
-        ({"kind": "anonymous", "expired_url": "("}, "is no regular expression"),
-        ({"kind": "agree", "form": FORM | {"success": {"text": "["}}}, "is no regular expression"),
+        ({"kind": "form", "form": FORM}, "credentials"),
+        ({"kind": "form", "credentials": "A", "form": FORM | {"css": "form["}}, "CSS"),
+        ({"kind": "form", "credentials": "COUNTY"}, "`form`"),
+        ({"kind": "agree", "form": FORM, "credentials": "COUNTY"}, "credentials"),
+        ({"kind": "anonymous", "form": FORM}, "`form`"),
+        ({"form": FORM}, "`kind`"),
+        ({"kind": "agree", "form": FORM | {"success": {}}}, "`success`"),
+        ({"kind": "form", "form": FORM, "credentials": "county"}, "county"),
+        ({"kind": "form", "form": FORM, "credentials": ["A", "A"]}, "twice"),
+        ({"kind": "anonymous", "expired_url": "("}, "regular expression"),
+        ({"kind": "agree", "form": FORM | {"success": {"text": "["}}}, "regular expression"),
         ({"kind": "agree", "form": FORM | {"page": "/Login.aspx"}}, "page"),
         ({"kind": "anonymous", "password": "x"}, "password"),
-        ({"kind": "browser", "credentials": "A", "browser": BROWSER}, "step 2: credentials stand in a `value` only"),
+        ({"kind": "browser", "credentials": "A", "browser": BROWSER}, "step 2: .*`value`"),
     ],
 )
 def test_entry_that_cannot_work_is_refused(table: dict[str, Any], said: str) -> None:
@@ -49,7 +49,7 @@ def test_a_file_of_credentials_that_is_no_text_is_named_and_not_shown(tmp_path: 
     file = tmp_path / "credentials.env"
     file.touch(0o600)
     file.write_bytes(b"HARVESTER_SESSION_OAK_USER=ann\nHARVESTER_SESSION_OAK_PASSWORD=w\xf6rd\n")
-    with pytest.raises(UsageError, match=r"credentials\.env, which holds passwords, cannot be read: it is not UTF-8"):
+    with pytest.raises(UsageError, match=r"credentials\.env.*UTF-8"):
         credentials_of("OAK", Config(state_dir=tmp_path))
 
 

@@ -307,20 +307,20 @@ async def test_file_that_cannot_be_read_is_as_good_as_none(county: County, made:
 
 
 async def test_page_without_the_form_says_nothing_of_the_password(county: County, made: Made) -> None:
-    with pytest.raises(NotNow, match="has no form"):
+    with pytest.raises(NotNow, match="form"):
         await made(FORM.replace('css = "#main"', 'css = "#other"')).ready()
     assert county.logins == []
 
 
 async def test_password_is_not_sent_by_a_form_that_would_put_it_into_the_address(county: County, made: Made) -> None:
-    with pytest.raises(NotNow, match="would send the password in its address"):
+    with pytest.raises(NotNow, match="password"):
         await made(FORM.replace("{url}/Login.aspx", "{url}/Open.aspx")).ready()
     assert county.count("/Login.aspx") == 0
 
 
 async def test_browser_login_without_a_browser_says_what_is_missing(tmp_path: Path) -> None:
     crawler: Any = Clock()
-    with pytest.raises(UsageError, match="needs the browser extra"):
+    with pytest.raises(UsageError, match="browser extra"):
         BrowserLogin(crawler, Registry().named("county"), ANN, "", tmp_path / "state.json")
 
 
@@ -374,14 +374,14 @@ def test_request_of_a_login_goes_nowhere_else_and_not_in_the_clear() -> None:
         logins.check(Request(url, meta={LOGIN_SITE: "county", LOGIN: session}), registry.of(url))
 
     check("https://county.example/Login.aspx")
-    with pytest.raises(UsageError, match="passwords want https"):
+    with pytest.raises(UsageError, match="https"):
         check("http://county.example/Login.aspx")
     for url in ("https://other.example/Login.aspx", "https://county.example.evil.example/"):
-        with pytest.raises(LoginFailed, match="none of the site's hosts"):
+        with pytest.raises(LoginFailed, match="hosts"):
             check(url)
     own = "https://county.example"
     check(f"{own}/Login.aspx", own)
     check("https://other.example/Login.aspx", "https://other.example")
     for url in ("https://other.example/Login.aspx", "https://county.example:8443/", "http://county.example/"):
-        with pytest.raises(LoginFailed, match="none of the site's hosts"):
+        with pytest.raises(LoginFailed, match="hosts"):
             check(url, own)

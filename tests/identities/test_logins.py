@@ -121,7 +121,7 @@ async def test_login_that_leads_nowhere_is_tried_again_later_and_ends_no_run(
     county.elsewhere = "/away"
     process = await crawling.start(Plan(pages(county, 3)), folder, **enter(county, folder, entry) | ANN)
     assert process.stderr
-    while b"The login of COUNTY at county failed" not in (line := await process.stderr.readline()):
+    while b"COUNTY at county" not in (line := await process.stderr.readline()):
         assert line, "it has ended"
     process.send_signal(signal.SIGTERM)
     crawled = await crawling.end(process)

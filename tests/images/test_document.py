@@ -42,8 +42,8 @@ def test_text_pages_size_and_digest_of_a_document_are_known(reader: DocumentRead
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        pytest.param(BILL[: len(BILL) // 2], "truncated: it breaks off after ", id="truncated"),
-        pytest.param(encrypted("secret"), "encrypted: it wants a password", id="encrypted"),
+        pytest.param(BILL[: len(BILL) // 2], "truncated: ", id="truncated"),
+        pytest.param(encrypted("secret"), "encrypted: ", id="encrypted"),
         pytest.param(b"%PDF-1.4\nnothing\n%%EOF\n", "damaged: PdfReadError: ", id="damaged"),
         pytest.param(BILL.replace(b"/Kids[4 0 R", b"/Kids[2 0 R"), "damaged: ", id="a page that is all pages"),
     ],
@@ -59,7 +59,7 @@ def test_a_document_that_wants_no_password_to_be_read_is_read() -> None:
 def test_of_a_long_text_the_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser, "MOST_TEXT", 10)
     found = parser.read_pdf(BILL)
-    assert (found.text, found.problem) == ("Tax bill 2", "too_long: its text is longer than 10 characters")
+    assert (found.text, (found.problem or "").partition(":")[0]) == ("Tax bill 2", "too_long")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_document_is_not_to_blame_for_a_machine_that_can_start_no_process(
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/nowhere/python")
         found = reader.read(BILL)
-        assert found.problem == "not_read: no process to read it can be started here: No such file or directory"
+        assert (found.problem or "").startswith("not_read: ")
         assert found.sha256
     assert reader.read(BILL).text == TEXT
 
@@ -99,7 +99,7 @@ def test_a_document_that_costs_too_much_is_kept_unread_and_the_next_one_is_read(
     with monkeypatch.context() as patched:
         patched.setattr(document, "BOUNDS", document.BOUNDS._replace(cpu_s=0.2))
         found = reader.read(body)
-    assert found.problem == "too_costly: it takes more than 0.2 seconds of computing to read"
+    assert (found.problem or "").startswith("too_costly: ")
     assert found.size == len(body)
     assert reader.read(BILL).text == TEXT
 
@@ -110,4 +110,4 @@ def test_without_the_package_a_document_says_how_its_text_is_had(
     monkeypatch.setattr(document, "find_spec", lambda name: None)
     found = DocumentReader().read(BILL)
     assert (found.size, found.text) == (len(BILL), None)
-    assert found.problem == "no_package: its text needs a package: pip install 'harvester[pdf]'"
+    assert (found.problem or "").endswith("pip install 'harvester[pdf]'")

@@ -186,5 +186,5 @@ def test_a_picture_that_takes_too_much_memory_is_refused_before_it_is_read(name:
     body = flat(name)
     assert len(body) < 200_000
     to_jpeg(body, MOST_PIXELS)
-    with pytest.raises(FileError, match=r"too_many_pixels: 2000 x 2000, which take \d\d MB to read"):
+    with pytest.raises(FileError, match=r"too_many_pixels: 2000 x 2000.* \d\d MB"):
         to_jpeg(body, MOST_PIXELS, most_memory=40_000_000)

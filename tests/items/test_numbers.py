@@ -40,7 +40,7 @@ def test_a_decimal_is_stored_as_a_number_without_losing_a_digit_and_one_that_is_
     for amount in PRICES:
         assert price("a", amount).to_document()["amount"] == Decimal128(amount)
     assert "amount" not in price("a", None).to_document()
-    with pytest.raises(ValueError, match=r"amount: '1{35}' has more than 34 digits"):
+    with pytest.raises(ValueError, match=r"amount: '1{35}' .*\b34\b"):
         price("a", "1" * 35).to_document()
 
 

@@ -15,6 +15,8 @@ from harvester.config import Config
 from tests.forking import Begun, begin
 from tests.root import ROOT
 
+DROP = "Drop against earlier runs"
+
 
 class Posted(NamedTuple):
     """What arrived at a sink."""

@@ -39,12 +39,14 @@ RUN = {
     "counts": {"post": 1234},
     "report": None,
 }
+LOST = "post.like_count & <others> were lost."
+REFUSED = "a_b.test said no."
 JUDGEMENT = Judgement(
     "failed",
     [
-        Judged("Lost fields", "failed", "post.like_count & <others> were lost."),
+        Judged("Lost fields", "failed", LOST),
         Judged("Error ratio", "passed", "None."),
-        Judged("Refusals", "failed", "a_b.test said no."),
+        Judged("Refusals", "failed", REFUSED),
     ],
 )
 
@@ -82,8 +84,8 @@ def test_webhook_gets_the_alert_as_data(sink: HttpSink) -> None:
         "exit_code": 6,
         "command": "",
         "failures": [
-            {"monitor": "Lost fields", "message": "post.like_count & <others> were lost."},
-            {"monitor": "Refusals", "message": "a_b.test said no."},
+            {"monitor": "Lost fields", "message": LOST},
+            {"monitor": "Refusals", "message": REFUSED},
         ],
         "counts": {"post": 1234},
         "report": None,
@@ -98,12 +100,11 @@ def test_an_alert_says_arguments_exit_code_and_what_to_type_next() -> None:
     given = {"seeds": ["a.test", "b.test"], "depth": 2}
     alert = make_alert(RUN, JUDGEMENT, given, "scrapy crawl bluesky -a seeds=a.test,b.test -a depth=2")
     lines = alert.text().splitlines()
-    assert lines[1].startswith("Run 20260101-000000-abcdef, job bluesky-1 on here ended with 'finished', exit code 6.")
-    assert lines[2] == "Arguments: seeds=a.test,b.test depth=2"
-    assert lines[-2:] == [
-        "Type next: harvester runs show 20260101-000000-abcdef",
-        "and, when the cause is gone: scrapy crawl bluesky -a seeds=a.test,b.test -a depth=2",
-    ]
+    for part in ("20260101-000000-abcdef", "bluesky-1", "'finished'", "exit code 6"):
+        assert part in lines[1]
+    assert lines[2].endswith(" seeds=a.test,b.test depth=2")
+    assert lines[-2].endswith(" harvester runs show 20260101-000000-abcdef")
+    assert lines[-1].endswith(" scrapy crawl bluesky -a seeds=a.test,b.test -a depth=2")
     assert alert.payload["arguments"] == given
     lost = make_alert({**RUN, "finish_reason": "frontier_lost"}, failed("Finish reason"), given, "scrapy crawl bluesky")
     assert "scrapy crawl" not in lost.text(), "the same command would not help"
@@ -126,20 +127,21 @@ def test_an_alert_says_arguments_exit_code_and_what_to_type_next() -> None:
 )
 def test_one_cause_is_told_once(reason: str, names: tuple[str, ...], told: list[str], following: str) -> None:
     alert = make_alert({**RUN, "finish_reason": reason}, failed(*names))
-    assert [line.split(":")[0].removeprefix("• ") for line in alert.lines if " says." in line] == told
-    follow = [line for line in alert.lines if line.startswith("• From that follow: ")]
-    assert follow == ([follow[0]] if following else [])
-    assert not following or follow[0].startswith(f"• From that follow: {following}")
+    assert [line.split(":")[0].removeprefix("• ") for line in alert.lines if line.endswith(" says.")] == told
+    others = {name for name in names if name not in told}
+    follow = [line for line in alert.lines if any(name in line for name in others)]
+    assert len(follow) == bool(following)
+    assert following in "".join(follow)
     assert len(alert.payload["failures"]) == len(names), "as data, all are there"
 
 
 def test_slack_gets_a_text_with_its_signs_escaped(sink: HttpSink) -> None:
     assert send(alert_slack_webhook_url=f"{sink.url}/services/T/B/x") == [True]
     text = sink.posts[0].body["text"]
-    assert "the run of bluesky failed" in text
+    assert "bluesky" in text
     assert "1,234 post" in text
-    assert "post.like_count &amp; &lt;others&gt; were lost." in text
-    assert "a_b.test said no." in text
+    assert "post.like_count &amp; &lt;others&gt;" in text
+    assert REFUSED in text
 
 
 def test_discord_gets_a_text_that_mentions_nobody_and_is_not_too_long(sink: HttpSink) -> None:
@@ -147,7 +149,7 @@ def test_discord_gets_a_text_that_mentions_nobody_and_is_not_too_long(sink: Http
     body = sink.posts[0].body
     assert body["allowed_mentions"] == {"parse": []}
     assert len(body["content"]) <= 2000
-    assert body["content"].startswith("title\nfirst line\nfailure 0: x")
+    assert body["content"].splitlines()[2].startswith("failure 0: x")
     assert body["content"].endswith(" more)\nReport: r")
 
 
@@ -162,7 +164,7 @@ def test_telegram_gets_a_plain_text_at_the_configured_api(sink: HttpSink) -> Non
     first, second = sink.posts
     assert first.path == "/bot12:ab/sendMessage"
     assert first.body["chat_id"] == "-7"
-    assert "a_b.test said no." in first.body["text"]
+    assert REFUSED in first.body["text"]
     assert "parse_mode" not in first.body
     assert len(second.body["text"]) <= 4096
 
@@ -181,7 +183,7 @@ def test_an_alert_that_cannot_be_sent_is_logged_without_its_address(
     assert send(alert_webhook_url=f"{sink.url}/sesame") == [False]
     assert len(sink.posts) == tries
     [record] = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert f"(try {tries}): it answered HTTP {statuses[0]}" in record.getMessage()
+    assert f"HTTP {statuses[0]}" in record.getMessage()
     assert "sesame" not in caplog.text
 
 
@@ -202,7 +204,8 @@ def test_a_receiver_that_asks_for_a_long_pause_is_not_waited_for(sink: HttpSink)
 
 def test_an_address_that_is_none_is_logged_without_it(caplog: pytest.LogCaptureFixture) -> None:
     assert send(alert_webhook_url="http://sesame\u2025/") == [False]
-    assert "could not be sent by webhook" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "webhook" in caplog.text
     assert "sesame" not in caplog.text
 
 
@@ -214,7 +217,7 @@ def test_a_webhook_whose_address_is_none_is_refused_at_once_without_it(
     channel: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"HARVESTER_ALERT_{channel}WEBHOOK_URL", address)
-    with pytest.raises(UsageError, match=f"HARVESTER_ALERT_{channel}WEBHOOK_URL: is no web address") as refused:
+    with pytest.raises(UsageError, match=f"HARVESTER_ALERT_{channel}WEBHOOK_URL") as refused:
         read_config()
     assert "sesame" not in str(refused.value)
     assert "se same" not in str(refused.value)
@@ -308,10 +311,10 @@ def test_email_goes_through_tls_with_login_to_all_addresses_with_the_report(
     assert send(make_alert({**RUN, "report": str(report)}, JUDGEMENT), **email_settings(mailbox)) == [True]
     [(sender, recipients, message)] = mailbox.received
     assert (sender, recipients) == ("harvester@test.example", ["a@test.example", "b@test.example"])
-    assert message["Subject"] == "harvester: the run of bluesky failed its monitors"
+    assert "bluesky" in message["Subject"]
     body = message.get_body(("plain",))
     assert body
-    assert "a_b.test said no." in body.get_content()
+    assert REFUSED in body.get_content()
     [attachment] = message.iter_attachments()
     assert attachment.get_filename() == "report.html"
     assert "größer" in attachment.get_content()
@@ -329,7 +332,7 @@ def test_the_password_is_not_told_to_a_mail_server_whose_certificate_is_unknown(
     mailbox: Mailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert send(**email_settings(mailbox)) == [False]
-    assert "could not be sent by e-mail (try 1): " in caplog.text
+    assert "e-mail" in caplog.text
     assert "certificate verify failed" in caplog.text
     assert mailbox.logins == []
 
@@ -356,24 +359,27 @@ def test_an_alert_can_be_tried_and_says_which_channel_failed(sink: HttpSink, tmp
     def alert(*words: str, **variables: str) -> Ran:
         return run(HARVESTER, "alert", *words, cwd=tmp_path, env=environment | variables)
 
+    def channels(**states: str) -> str:
+        return "".join(f"{name}: {state}\n" for name, state in states.items())
+
     ran = alert()
-    assert (ran.returncode, ran.stdout) == (0, "webhook: configured\nDiscord: configured\n")
+    assert (ran.returncode, ran.stdout) == (0, channels(webhook="configured", Discord="configured"))
     assert not sink.posts
     ran = alert("--test")
-    assert (ran.returncode, ran.stdout) == (0, "webhook: sent\nDiscord: sent\n"), ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, channels(webhook="sent", Discord="sent")), ran.stderr
     assert [post.path for post in sink.posts] == ["/hook", "/discord"]
     assert sink.posts[0].body["verdict"] == "test"
-    assert "this is a test" in sink.posts[1].body["content"]
+    assert "test" in sink.posts[1].body["content"]
     sink.statuses = [404, 200]
     ran = alert("--test")
-    assert (ran.returncode, ran.stdout) == (1, "webhook: not sent\nDiscord: sent\n")
-    assert "it answered HTTP 404" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (1, channels(webhook="not sent", Discord="sent"))
+    assert "HTTP 404" in ran.stderr
     half = alert("--test", HARVESTER_SMTP_HOST="127.0.0.1")
     assert half.returncode == 1
-    assert "No alerts by e-mail: they need both" in half.stdout
+    assert "e-mail" in half.stdout
 
 
 def test_without_a_channel_there_is_nothing_to_try(tmp_path: Path) -> None:
     ran = run(HARVESTER, "alert", "--test", cwd=tmp_path, env=os.environ)
     assert ran.returncode == UsageError.exit_code
-    assert "No channel is configured: docs/settings.md lists" in ran.stderr
+    assert "docs/settings.md" in ran.stderr

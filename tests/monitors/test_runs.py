@@ -1,6 +1,8 @@
 """Whole runs of a spider, with history, monitors, report and alerts."""
 
+import html
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,7 +17,8 @@ from pymongo import MongoClient
 from pymongo.database import Database
 
 from tests.forking import Begun
-from tests.monitors.conftest import HttpSink, Toy, harvest
+from tests.monitors.conftest import DROP, HttpSink, Toy, harvest
+from tests.numbers import numbers_of
 
 MakeToy = Callable[..., Toy]
 LastRun = Callable[[], dict[str, Any]]
@@ -55,14 +58,14 @@ def test_half_the_records_of_earlier_runs_raise_an_alert(make_toy: MakeToy, last
     toy.run(harvest(50))
     [alert] = [post.body for post in sink.posts]
     [failure] = alert["failures"]
-    assert failure["monitor"] == "Drop against earlier runs"
-    assert "50 post records instead of 105 (−52%)" in failure["message"]
+    assert failure["monitor"] == DROP
+    assert (numbers_of(failure["message"])[1:4], "post" in failure["message"]) == ([50, 105, 52], True)
     assert (alert["verdict"], alert["counts"], alert["spider"]) == ("failed", {"post": 50}, "toy")
     run = last_run()
     assert (run["state"], run["verdict"], run["exit_code"]) == ("failed", "failed", 6)
     assert run["failures"] == alert["failures"]
     assert alert["run"] == run["_id"]
-    assert "50 post records instead of 105" in Path(alert["report"]).read_text("utf-8")
+    assert html.escape(failure["message"]) in Path(alert["report"]).read_text("utf-8")
 
 
 def test_a_lost_field_raises_an_alert_that_names_it(make_toy: MakeToy, sink: HttpSink) -> None:
@@ -71,7 +74,7 @@ def test_a_lost_field_raises_an_alert_that_names_it(make_toy: MakeToy, sink: Htt
     toy.run(harvest(100, like_count=0.05))
     [failure] = sink.posts[0].body["failures"]
     assert failure["monitor"] == "Lost fields"
-    assert "post.like_count was in 100% of the records and is in 5%" in failure["message"]
+    assert ("post.like_count" in failure["message"], numbers_of(failure["message"])[1:3]) == (True, [100, 5])
 
 
 def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_with_what_words(
@@ -85,7 +88,8 @@ def test_a_blocked_run_raises_an_alert_that_says_who_refused_and_with_what_words
     }
     toy.run({**harvest(40), **refused, "harvester/exit_code": 7}, reason="blocked")
     messages = {failure["monitor"]: failure["message"] for failure in sink.posts[0].body["failures"]}
-    assert 'api.test:8080 said no 12 times (blocked), and said: "HTTP 403: too many of you"' in messages["Refusals"]
+    for part in ("api.test:8080", "12", "blocked", "HTTP 403: too many of you"):
+        assert part in messages["Refusals"]
     assert "'blocked'" in messages["Finish reason"]
 
 
@@ -123,7 +127,8 @@ def test_a_run_that_is_killed_early_is_found_lost_by_the_next_with_its_counts(
     found = [(run["state"], run["counts"], run["items"]) for run in mongodb.runs.find().sort("started_at")]
     items = {"account": {"done": 10}}
     assert found == [("lost", {"post": 7}, items), ("finished", {"post": 10}, items)]
-    assert "did not end: its process was killed" in log
+    [lost] = mongodb.runs.find({"state": "lost"})
+    assert lost["_id"] in log
 
 
 def test_a_continued_run_is_neither_compared_with_whole_runs_nor_a_measure_for_them(
@@ -134,9 +139,9 @@ def test_a_continued_run_is_neither_compared_with_whole_runs_nor_a_measure_for_t
     toy.run(harvest(0), attributes={"resumed": True})
     run = last_run()
     assert (run["verdict"], run["resumed"]) == ("passed", True)
-    assert "a part is not compared with the whole" in toy.reports()[1]
+    assert f"<b>{DROP}: skipped</b>" in toy.reports()[1]
     toy.run(harvest(50))
-    assert "instead of 100" in last_run()["failures"][0]["message"]
+    assert 100 in numbers_of(last_run()["failures"][0]["message"])
 
 
 def test_what_a_spider_counts_while_it_closes_is_judged(make_toy: MakeToy, last_run: LastRun) -> None:
@@ -146,7 +151,7 @@ def test_what_a_spider_counts_while_it_closes_is_judged(make_toy: MakeToy, last_
     }
     make_toy().run(harvest(100), late_stats=late)
     [failure] = last_run()["failures"]
-    assert "90 of 100 accounts failed" in failure["message"]
+    assert numbers_of(failure["message"])[:2] == [90, 100]
     assert last_run()["items"] == {"account": {"done": 10, "failed": 90}}
 
 
@@ -157,7 +162,7 @@ def test_failed_monitors_neither_log_errors_nor_replace_an_exit_code(make_toy: M
     assert run["verdict"] == "failed"
     assert run["exit_code"] == 4
     assert "log_count/ERROR" not in run["stats"]
-    assert "Record count: 0 records stored." in log
+    assert re.search(r"Record count: .*\b0\b", log)
 
 
 def test_a_report_that_cannot_be_written_changes_nothing_else(
@@ -167,7 +172,7 @@ def test_a_report_that_cannot_be_written_changes_nothing_else(
     toy.data_dir.mkdir(exist_ok=True)
     (toy.data_dir / "reports").write_text("a file where the folder should be")
     log = toy.run({})
-    assert "could not be written" in log
+    assert str(toy.data_dir / "reports") in log
     assert "Traceback" not in log
     assert sink.posts[0].body["report"] is None
     assert last_run()["verdict"] == "failed"
@@ -192,7 +197,7 @@ def test_no_secret_reaches_log_report_history_or_alert(
     arguments = {"password": "sesame-5", "service": "https://me:sesame-6@api.test/"}
     log = toy.run({}, arguments=arguments)
     for channel in ("Slack", "Discord", "Telegram", "e-mail"):
-        assert f"could not be sent by {channel}" in log
+        assert re.search(rf"WARNING: .*\b{channel}\b", log)
     report = toy.reports()[0]
     assert "https://***@api.test/" in report or "https://api.test/" in report
     for place in (log, report, str(last_run()), str(sink.posts)):
@@ -237,17 +242,17 @@ def test_a_run_ends_without_mongodb_and_says_so(
         (tmp_path / "go").touch()
         assert process.wait(240) == 0, toy.said
     log = toy.said
-    assert "could not be written to MongoDB" in log
+    assert re.search(r"(WARNING|ERROR): .*MongoDB", log)
     assert "Traceback" not in log
-    assert "Verdict of the monitors: failed" in log
+    assert "monitors: failed" in log
     assert len(toy.reports()) == len(sink.posts) == 1
 
 
 def test_without_any_mongodb_the_history_is_said_to_be_unavailable(make_toy: MakeToy, free_port: int) -> None:
     toy = make_toy(HARVESTER_MONGODB_URI=f"mongodb://127.0.0.1:{free_port}")
     log = toy.run(harvest(100))
-    assert "Verdict of the monitors: passed" in log
-    assert "The history of runs was not available" in toy.reports()[0]
+    assert "monitors: passed" in log
+    assert re.search(rf"<b>{DROP}: skipped</b>[^<]*MongoDB", toy.reports()[0])
 
 
 def test_a_cause_that_several_runs_meet_raises_one_alert(
@@ -261,7 +266,7 @@ def test_a_cause_that_several_runs_meet_raises_one_alert(
     assert "tests.monitors.toy" in alert["command"]
     said = toy.run({}, arguments={"depth": 2})
     assert len(sink.posts) == 1
-    assert f"No alert is sent: run {alert['run']} has told of the same" in said
+    assert alert["run"] in said
     toy.run({"harvester/exit_code": 1}, arguments={"depth": 2}, reason="program_error")
     assert len(sink.posts) == 2
     mongodb["alerts"].update_many({}, {"$set": {"at": datetime.now(UTC) - timedelta(minutes=31)}})
@@ -275,8 +280,10 @@ def test_an_alert_of_a_clock_that_was_ahead_silences_nobody(
     toy = make_toy(HARVESTER_ALERT_WEBHOOK_URL=sink.url)
     toy.run({})
     mongodb["alerts"].update_many({}, {"$set": {"at": datetime.now(UTC) + timedelta(days=1000)}})
-    assert "An alert was sent by webhook" in toy.run({})
-    assert "No alert is sent" in toy.run({})
+    toy.run({})
+    assert len(sink.posts) == 2
+    toy.run({})
+    assert len(sink.posts) == 2
 
 
 def test_a_cause_whose_alert_did_not_arrive_is_told_by_the_next_run_that_meets_it(
@@ -284,7 +291,9 @@ def test_a_cause_whose_alert_did_not_arrive_is_told_by_the_next_run_that_meets_i
 ) -> None:
     toy = make_toy(HARVESTER_ALERT_WEBHOOK_URL=sink.url)
     sink.statuses = [404]
-    assert "The alert could not be sent by webhook" in toy.run({})
-    assert mongodb["alerts"].count_documents({}) == 0
-    assert "An alert was sent by webhook" in toy.run({})
-    assert "No alert is sent" in toy.run({})
+    toy.run({})
+    assert (len(sink.posts), mongodb["alerts"].count_documents({})) == (1, 0)
+    toy.run({})
+    assert (len(sink.posts), mongodb["alerts"].count_documents({})) == (2, 1)
+    toy.run({})
+    assert len(sink.posts) == 2

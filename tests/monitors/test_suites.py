@@ -1,5 +1,6 @@
 """Each monitor fails for its cause and for nothing else, and says so with numbers."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,8 @@ from harvester.monitors.history import Earlier, RunHistory
 from harvester.monitors.judgement import Judged, Judgement
 from harvester.monitors.suites import RunMonitors, is_repeated
 from harvester.shutdown import CAUSE, EXIT_CODE
-from tests.monitors.conftest import harvest
+from tests.monitors.conftest import DROP, harvest
+from tests.numbers import numbers_of
 
 Stats = dict[str, Any]
 
@@ -83,19 +85,19 @@ def test_a_run_that_ended_early_fails_and_names_the_reason_but_is_not_compared()
     said = judge({**harvest(10), "finish_reason": "storage_error", EXIT_CODE: 4}, before({"post": 100}))
     assert "'storage_error'" in said["Finish reason"].message
     assert said["Finish reason"].status == "failed"
-    assert said["Drop against earlier runs"].status == "skipped"
+    assert said[DROP].status == "skipped"
 
 
 def test_too_few_records_fail_unless_the_run_continued_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARVESTER_MIN_RECORDS", "11")
-    assert "10 records stored. At least 11" in failures(harvest(10))["Record count"]
+    assert numbers_of(failures(harvest(10))["Record count"])[:2] == [10, 11]
     assert failures(harvest(11)) == {}
     assert failures(harvest(10), resumed=True) == {}
 
 
 def test_a_run_is_judged_by_the_records_of_its_own_job_not_by_what_it_stored_for_others() -> None:
     said = failures({**harvest(100), "harvester/job_records": 0})
-    assert "0 records stored for the job's items, those of several for each. At least 1" in said["Record count"]
+    assert numbers_of(said["Record count"])[:2] == [0, 1]
     assert "Record count" in failures({"harvester/job_records": 0}, resumed=True)
     assert failures({"harvester/job_records": 1}, resumed=True) == {}
 
@@ -104,28 +106,32 @@ def test_a_run_is_judged_by_the_records_of_its_own_job_not_by_what_it_stored_for
 def test_a_drop_fails_beyond_the_allowed_ratio_of_the_median(stored: int, fails: bool) -> None:
     earlier = before({"post": 100}, {"post": 1000}, {"post": 90})
     stats = harvest(100) | {"harvester/records/stored/post": stored}
-    assert ("Drop against earlier runs" in failures(stats, earlier)) is fails
+    assert (DROP in failures(stats, earlier)) is fails
 
 
 def test_a_kind_that_vanished_is_a_drop_and_a_list_less_is_not() -> None:
     earlier = before({"post": 100, "list": 2, "follow": 50})
-    message = failures(harvest(100), earlier)["Drop against earlier runs"]
-    assert "0 follow records instead of 50 (−100%)" in message
-    assert "list records" not in message
+    message = failures(harvest(100), earlier)[DROP]
+    assert ("follow" in message, numbers_of(message)[1:4]) == (True, [0, 50, 100])
+    assert "list" not in message
 
 
 def test_without_history_the_comparisons_are_skipped_and_say_why() -> None:
-    for earlier, reason in ((None, "not available"), (Earlier([], []), "no earlier passed run")):
+    reasons = []
+    for earlier in (None, Earlier([], [])):
         said = judge(harvest(100), earlier)
-        for name in ("Drop against earlier runs", "Lost fields"):
-            assert said[name].status == "skipped"
-            assert reason in said[name].message
+        compared = (said[DROP], said["Lost fields"])
+        assert {each.status for each in compared} == {"skipped"}
+        assert all(each.message for each in compared)
+        reasons.append({each.message for each in compared})
+    assert not reasons[0] & reasons[1]
 
 
 def test_a_required_field_that_one_record_lacks_fails() -> None:
     stats = {"harvester/records/parsed/follow": 1000, "harvester/records/stored/follow": 1000}
-    assert "follow.subject_did is in 0.0% of 1,000 records" in failures(stats)["Required fields"]
-    assert "in 99.9%" in failures({**stats, "harvester/coverage/follow/subject_did": 999})["Required fields"]
+    message = failures(stats)["Required fields"]
+    assert ("follow.subject_did" in message, numbers_of(message)[:2]) == (True, [0, 1000])
+    assert 99.9 in numbers_of(failures({**stats, "harvester/coverage/follow/subject_did": 999})["Required fields"])
     assert failures({**stats, "harvester/coverage/follow/subject_did": 1000}) == {}
 
 
@@ -169,7 +175,8 @@ def test_too_many_errors_fail_and_absent_things_are_none(timeouts: int, fails: b
     }
     failed = failures(stats)
     assert ("Error ratio" in failed) is fails
-    assert not fails or "timeout at slow.test (12)" in failed["Error ratio"]
+    if fails:
+        assert ("slow.test" in failed["Error ratio"], 12 in numbers_of(failed["Error ratio"])) == (True, True)
 
 
 def test_refusals_fail_and_name_host_words_and_advice() -> None:
@@ -180,8 +187,9 @@ def test_refusals_fail_and_name_host_words_and_advice() -> None:
         "harvester/said/challenge/a.test": "HTTP 403 with a challenge page",
     }
     message = failures(stats)["Refusals"]
-    assert "6 of 106 answers were a refusal." in message
-    assert 'a.test said no 4 times (challenge), and said: "HTTP 403 with a challenge page".' in message
+    assert numbers_of(message)[:3] == [6, 106, 4]
+    for part in ("a.test", "challenge", "HTTP 403 with a challenge page"):
+        assert part in message
     assert message.count("HARVESTER_REQUESTS_PER_SECOND") == 1
     assert "Refusals" not in failures(stats | {"harvester/outcomes/challenge": 5})
 
@@ -202,7 +210,7 @@ def test_a_host_of_this_machine_is_told_by_which_variable_it_is_permitted() -> N
 
 def test_requests_that_could_not_be_kept_fail_a_run_that_finished() -> None:
     stats = harvest(100) | {"harvester/frontier/unserialisable": 6}
-    assert failures(stats)["Finish reason"].startswith("6 requests")
+    assert failures(stats)["Finish reason"].startswith("6 ")
     assert not failures(harvest(100))
 
 
@@ -213,7 +221,8 @@ def test_a_run_given_up_over_rate_limits_names_the_host() -> None:
         "harvester/outcomes/rate_limited": 9,
         "harvester/errors/rate_limited/a.test": 9,
     }
-    assert "a.test said no 9 times (rate_limited)." in failures(stats)["Refusals"]
+    message = failures(stats)["Refusals"]
+    assert ("a.test" in message, 9 in numbers_of(message), "rate_limited" in message) == (True, True, True)
 
 
 def test_rejects_fail_with_their_reasons() -> None:
@@ -223,15 +232,14 @@ def test_rejects_fail_with_their_reasons() -> None:
         "harvester/records/rejected/post/no_text": 1,
     }
     message = failures(stats)["Reject ratio"]
-    assert "3 of 100 records were rejected" in message
-    assert "post/bad_date (2), post/no_text (1)" in message
+    assert numbers_of(message)[:2] == [3, 100]
+    assert re.search(r"post/bad_date\W+2\b.*post/no_text\W+1\b", message)
     assert "Reject ratio" not in failures(stats | {"harvester/records/rejected/post": 2})
 
 
 def test_a_failure_that_no_rule_knew_fails() -> None:
-    assert (
-        "1 failure matched no rule" in failures(harvest(100) | {"harvester/unclassified": 1})["Unclassified failures"]
-    )
+    message = failures(harvest(100) | {"harvester/unclassified": 1})["Unclassified failures"]
+    assert numbers_of(message)[0] == 1
 
 
 def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_told() -> None:
@@ -242,7 +250,7 @@ def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_tol
         "harvester/said/layout_changed/a.test": said,
     }
     message = failures(harvest(300) | changed)["Changed layout"]
-    assert message.startswith(f"Pages were not as they should be, of a.test 10 times, the last time: {said}. Nothing")
+    assert ("a.test" in message, 10 in numbers_of(message), said in message) == (True, True, True)
     many = harvest(100) | {"harvester/outcomes/ok": 100_000} | changed
     assert "Changed layout" not in failures(many)
     assert said in failures(many | {"finish_reason": "parked", EXIT_CODE: 7})["Changed layout"]
@@ -254,14 +262,14 @@ def test_pages_of_another_layout_fail_with_what_was_found_and_new_labels_are_tol
         in failures(harvest(100) | in_doubt | many | {"finish_reason": "parked", EXIT_CODE: 7})["Changed layout"]
     )
     told = judge(harvest(100) | {"harvester/new_labels": ["Flood Zone", "School"]})["Changed layout"]
-    assert (told.status, told.message) == ("passed", "Labels that no page had before: 'Flood Zone', 'School'.")
+    assert (told.status, "'Flood Zone', 'School'" in told.message) == ("passed", True)
 
 
 def test_labels_that_nobody_reads_are_told_with_how_often_they_came() -> None:
     unread = {"harvester/unread_labels/Flood Zone": 1, "harvester/unread_labels/Land Sq/Ft": 300}
     told = judge(harvest(100) | unread)["Changed layout"]
     assert told.status == "passed"
-    assert "Labels nobody reads: 'Land Sq/Ft' 300 times, 'Flood Zone' once." in told.message
+    assert re.search(r"'Land Sq/Ft' 300\b.*'Flood Zone'", told.message)
 
 
 def test_failed_items_fail_and_absent_ones_do_not() -> None:
@@ -273,17 +281,17 @@ def test_failed_items_fail_and_absent_ones_do_not() -> None:
     }
     assert failures(harvest(100) | gone) == {}
     note = judge(harvest(100) | gone)["Failed items"].message
-    assert note == "0 of 100 accounts failed, besides 90 that are not there any more."
+    assert numbers_of(note) == [0, 100, 90]
     failed = {"harvester/items/account/failed": 3, "harvester/reasons/account/failed/posts: http://x/ 502": 2}
     message = failures(harvest(100) | failed)["Failed items"]
-    assert "3 of 13 accounts failed" in message
-    assert "posts: http://x/ 502 (2), no reason given (1)" in message
+    assert numbers_of(message)[:2] == [3, 13]
+    assert re.search(r"posts: http://x/ 502 \(2\), .* \(1\)", message)
 
 
 def test_a_kind_whose_items_fail_is_not_hidden_by_another_with_more_of_them() -> None:
     few = {"harvester/items/county/done": 2, "harvester/items/county/failed": 2, "harvester/items/account/done": 1000}
     message = failures(harvest(100) | few)["Failed items"]
-    assert message.startswith("2 of 4 counties failed. The most frequent reasons are no reason given (2). ")
+    assert ("counties" in message, numbers_of(message)[:3]) == (True, [2, 4, 2])
 
 
 def test_items_that_wait_for_another_try_have_not_failed() -> None:
@@ -292,5 +300,5 @@ def test_items_that_wait_for_another_try_have_not_failed() -> None:
 
 
 def test_a_monitor_that_breaks_fails_and_says_so() -> None:
-    message = failures(harvest(100), Earlier([{}], [{}]))["Drop against earlier runs"]
-    assert "The monitor itself broke: KeyError: 'counts'" in message
+    message = failures(harvest(100), Earlier([{}], [{}]))[DROP]
+    assert "KeyError: 'counts'" in message

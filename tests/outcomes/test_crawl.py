@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import os
+import re
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -24,6 +25,7 @@ from harvester.middlewares.compression import CompressionMiddleware
 from harvester.middlewares.outcome import OutcomeMiddleware
 from harvester.outcomes import POLICIES, Outcome, RequestFailed, Verdict
 from tests.crawling import Answer, Crawled, Plan, Result, Site, crawl
+from tests.numbers import numbers_of
 from tests.ports import free_port
 
 HTML = Answer(body=b"<!DOCTYPE html><html><body>Hello</body></html>", kind="text/html; charset=utf-8")
@@ -97,13 +99,13 @@ ERRORS = {
 """Path -> what its errback is given, where that is not HttpError."""
 
 UNSPEAKABLE = {
-    f"http://{'a' * 64}.invalid/": "has a part of 64 characters",
-    f"http://{'a.' * 124}invalid/": "has 255 characters",
-    f"http://{'ü' * 64}.invalid/": "1 to 63 are possible",
-    "http://a..invalid/": "has a part of 0 characters",
-    "http://a b.invalid/": "holds white space",
-    "http://a%00b.invalid/": "holds a character",
-    "http:///path": "names no host",
+    f"http://{'a' * 64}.invalid/": " 64 ",
+    f"http://{'a.' * 124}invalid/": " 255 ",
+    f"http://{'ü' * 64}.invalid/": " 63 ",
+    "http://a..invalid/": " 0 ",
+    "http://a b.invalid/": "white space",
+    "http://a%00b.invalid/": "character",
+    "http:///path": "no host",
 }
 """Addresses at which no server can be -> what is said of them."""
 
@@ -210,8 +212,8 @@ def test_what_is_compressed_is_as_good_as_what_is_not(ran: Ran) -> None:
 
 def test_redirect_that_is_not_followed_says_where_it_leads(ran: Ran) -> None:
     said = {path: ran.result(ran.site.url + path).said for path in FATES}
-    assert "after 3 redirects, HTTP 302 leads to /loop" in said["/loop"]
-    assert "HTTP 302 leads to ftp://127.0.0.1/file" in said["/to-ftp"]
+    assert (numbers_of(said["/loop"]), " /loop" in said["/loop"]) == ([3, 302], True)
+    assert re.search("HTTP 302 .* ftp://127.0.0.1/file", said["/to-ftp"])
     assert "Invalid IPv6" in said["/to-half-an-address"]
 
 
@@ -219,7 +221,7 @@ def test_password_in_an_address_is_in_no_count_and_no_log_of_its_failure(ran: Ra
     named = [result for result in ran.crawled.results if "hunter2" in result.url]
     assert {result.outcome for result in named} == {"invalid", "network"}
     assert not [name for name in ran.crawled.stats if "hunter2" in name]
-    told = [line for line in ran.crawled.log.splitlines() if "No rule knows this failure" in line]
+    told = [line for line in ran.crawled.log.splitlines() if "No rule" in line]
     assert [line for line in told if ran.site.name in line]
     assert "hunter2" not in "".join(told)
 

@@ -25,6 +25,7 @@ from harvester.outcomes import (
     verdict_of,
 )
 from harvester.outcomes.evidence import MOST_EXCERPT, excerpt, readable
+from tests.numbers import numbers_of
 from tests.outcomes.exchanges import API, EXCHANGES, FAILURES, JSON, PDS, SITE, Exchange, page, xrpc
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJkaWQ6cGxjOngifQ.c2lnbmF0dXJl"
@@ -61,37 +62,37 @@ def test_reason_says_what_the_server_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("said", "seconds"),
     [
-        ("Getting http://x/ took longer than 60.0 seconds.", "no answer in 60 seconds"),
-        ("Getting http://x/ took longer than 0.5 seconds.", "no answer in 0.5 seconds"),
-        ("Getting http://x/ took longer than 100 seconds.", "no answer in 100 seconds"),
-        ("no time", "no time"),
+        ("Getting http://x/ took longer than 60.0 seconds.", [60]),
+        ("Getting http://x/ took longer than 0.5 seconds.", [0.5]),
+        ("Getting http://x/ took longer than 100 seconds.", [100]),
+        ("no time", []),
     ],
 )
-def test_reason_of_a_timeout_names_the_seconds(said: str, reason: str) -> None:
-    assert classify_exception(DownloadTimeoutError(said)).reason == reason
+def test_reason_of_a_timeout_names_the_seconds(said: str, seconds: list[float]) -> None:
+    assert numbers_of(classify_exception(DownloadTimeoutError(said)).reason) == seconds
 
 
 def test_reason_of_an_answer_that_is_too_large_names_the_limit() -> None:
     reasons = {failure.rule: classify_exception(failure.error).reason for failure in FAILURES}
-    assert reasons["too-large"] == "the answer is larger than 32 MB"
-    assert reasons["too-large-inside"] == "the answer is larger than 1 MB"
+    assert reasons["too-large"].endswith(" 32 MB")
+    assert reasons["too-large-inside"].endswith(" 1 MB")
 
 
 def test_excerpt_is_what_a_reader_sees_of_the_page() -> None:
     text = "<style>p{}</style><script>let a = '<b>';</script><!-- x --><p>Closed &amp; <b>locked</b>\x00\x1b[31m\n\tnow"
     verdict = _classify(Exchange(Outcome.SERVER_ERROR, "", 500, page("Sorry", text)))
-    assert verdict.excerpt == "Sorry Closed & locked [31m now"
-    assert verdict.told() == "HTTP 500 [server-error] Sorry Closed & locked [31m now"
+    shown = "Sorry Closed & locked [31m now"
+    assert (verdict.excerpt, verdict.told()) == (shown, f"HTTP 500 [server-error] {shown}")
     assert readable("<p>a</p><script>never closed") == "a"
     assert readable("1 < 2 & 3 > 2") == "1 2"
 
 
 def test_reason_is_one_line_without_what_a_terminal_obeys() -> None:
-    said = "closed\x1b[2J\r\nfor\u202e today"
-    assert _classify(xrpc(Outcome.INVALID, "", 400, "Odd", said)).reason == "HTTP 400 Odd: closed [2J for today"
-    assert classify_exception(DownloadFailedError(said)).reason == "closed [2J for today"
+    said, shown = "closed\x1b[2J\r\nfor\u202e today", "closed [2J for today"
+    assert _classify(xrpc(Outcome.INVALID, "", 400, "Odd", said)).reason == f"HTTP 400 Odd: {shown}"
+    assert classify_exception(DownloadFailedError(said)).reason == shown
 
 
 def test_only_the_beginning_of_a_long_message_is_searched_for_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +118,9 @@ def test_no_script_is_taken_for_text_on_a_page_with_letters_whose_small_form_is_
 
 
 def test_what_the_reason_says_already_is_not_said_twice() -> None:
-    assert Verdict(Outcome.INVALID, "HTTP 400: no such field", True, "bad-request", 400, "no such field").told() == (
-        "HTTP 400: no such field [bad-request]"
-    )
+    said = "no such field"
+    verdict = Verdict(Outcome.INVALID, f"HTTP 400: {said}", True, "bad-request", 400, said)
+    assert verdict.told() == f"HTTP 400: {said} [bad-request]"
     assert Verdict(Outcome.DNS, "no such host").told() == "no such host"
 
 
@@ -146,7 +147,8 @@ def test_secrets_do_not_get_into_the_evidence(secret: str) -> None:
     for verdict in verdicts:
         assert verdict.outcome is not Outcome.OK
         assert not re.search("hunter2|eyJhbGci|c2lnbmF0dXJl", f"{verdict.told()} {verdict.excerpt}")
-    assert excerpt("the session has expired: please log in again") == "the session has expired: please log in again"
+    plain = "the session has expired: please log in again"
+    assert excerpt(plain) == plain
 
 
 def _quoted(text: str) -> bytes:
@@ -201,8 +203,6 @@ def test_failures_that_no_rule_knows_are_counted_and_each_kind_is_logged_once(ca
     count(stats, classify_exception(ValueError("odd")), "https://api.example/x")
     assert stats.get_value("harvester/unclassified") == 4
     assert stats.get_value("harvester/unclassified/unknown-status/api.example") == 2
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages == [
-        f"No rule knows this failure of {host}: HTTP 418 [unknown-status] Teapot short and stout"
-        for host in ("api.example", "other.example")
-    ] + ["No rule knows this failure of api.example: ValueError: odd [unknown-exception]"]
+    ends = [f"{host}: HTTP 418 [unknown-status] Teapot short and stout" for host in ("api.example", "other.example")]
+    ends.append("api.example: ValueError: odd [unknown-exception]")
+    assert [message.endswith(end) for message, end in zip(caplog.messages, ends, strict=True)] == [True] * 3

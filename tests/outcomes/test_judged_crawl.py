@@ -1,6 +1,7 @@
 """Requests of the frontier: each try is told of once, by the download or its callback; the policy says what follows."""
 
 import asyncio
+import re
 from collections import Counter
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +15,7 @@ from harvester.frontier.messages import FrontierStatus, RequestStatus
 from harvester.frontier.store import Frontier
 from harvester.outcomes import POLICIES, Outcome
 from tests.crawling import Answer, Site
+from tests.numbers import numbers_of
 from tests.outcomes.exchanges import page
 from tests.outcomes.judging_crawl import Judged, crawl
 
@@ -25,11 +27,12 @@ def html(title: str, text: str = "", status: int = 200) -> Answer:
 
 
 REDIRECTS = {
-    "/loops": ("/loops", "it redirects again and again: after 20 redirects, HTTP 302 leads to /loops [redirect]"),
-    "/to-ftp": ("ftp://127.0.0.1/", "HTTP 302 leads to ftp://127.0.0.1/, which is not asked [redirect]"),
-    "/to-half": ("http://[::1/", "HTTP 302 leads to http://[::1/, which is no address: Invalid IPv6 URL [redirect]"),
+    "/loops": ("/loops", [20, 302]),
+    "/to-ftp": ("ftp://127.0.0.1/", [302]),
+    "/to-half": ("http://[::1/", [302]),
 }
-"""Path -> where it leads, and what the dead letter says of it."""
+"""Path -> where it leads, and the numbers of redirects and of the status that the dead letter tells."""
+TEAPOT = "Teapot short and stout"
 UNSPEAKABLE = f"http://{'a.' * 160}invalid"
 
 ANSWERS = {
@@ -61,8 +64,8 @@ FATES: dict[str, tuple[str, str, list[str]]] = {
     "/broken": ("dead", "HTTP 500 [server-error]", ["server_error"] * SERVER_ERRORS),
     "/limited": ("done", "", ["rate_limited", "rate_limited", "ok"]),
     "/walled": ("dead", "HTTP 200 with a challenge page [challenge-title] Just a moment...", ["challenge"]),
-    "/teapot": ("dead", "HTTP 418 [unknown-status] Teapot short and stout", ["invalid"]),
-    "/teapot2": ("dead", "HTTP 418 [unknown-status] Teapot short and stout", ["invalid"]),
+    "/teapot": ("dead", f"HTTP 418 [unknown-status] {TEAPOT}", ["invalid"]),
+    "/teapot2": ("dead", f"HTTP 418 [unknown-status] {TEAPOT}", ["invalid"]),
     "/patient": ("dead", "HTTP 403 [forbidden]", ["blocked", "blocked"]),
     "/odd": ("dead", "closed for today [office-hours] Parcels", ["maintenance"]),
 }
@@ -142,7 +145,9 @@ def test_redirect_that_is_not_followed_is_told_of_and_a_dead_letter(path: str, r
     fate = ran.fates[path]
     assert fate is not None
     assert (fate.state, fate.outcome) == ("dead", "invalid")
-    assert fate.reason == REDIRECTS[path][1]
+    place, numbers = REDIRECTS[path]
+    assert (place in fate.reason, fate.reason.endswith("[redirect]")) == (True, True)
+    assert numbers_of(fate.reason.partition(place)[0]) == numbers
 
 
 def test_address_at_which_no_server_can_be_is_told_of_and_a_dead_letter(ran: Ran) -> None:
@@ -150,7 +155,7 @@ def test_address_at_which_no_server_can_be_is_told_of_and_a_dead_letter(ran: Ran
     fate = ran.fates["/x"]
     assert fate is not None
     assert (fate.state, fate.outcome) == ("dead", "invalid")
-    assert fate.reason.endswith("has 327 characters; at most 253 are possible [address]")
+    assert (numbers_of(fate.reason)[-2:], fate.reason.endswith("[address]")) == ([327, 253], True)
 
 
 def test_requests_end_by_outcome_and_none_is_lost(ran: Ran) -> None:
@@ -201,10 +206,10 @@ def test_failure_that_no_rule_knows_is_counted_and_its_evidence_logged_once(ran:
     stats = ran.judged.stats
     assert stats["harvester/unclassified"] == 2
     assert stats[f"harvester/unclassified/unknown-status/{ran.site.name}"] == 2
-    assert ran.judged.log.count("No rule knows this failure") == 1
-    assert "HTTP 418 [unknown-status] Teapot short and stout" in ran.judged.log
+    assert ran.judged.log.count("[unknown-status]") == 1
+    assert f"HTTP 418 [unknown-status] {TEAPOT}" in ran.judged.log
 
 
 def test_page_that_failed_is_no_fault_of_the_program(ran: Ran) -> None:
-    assert ran.judged.log.count("Could not read") == 2  # the two callbacks with a fault
+    assert len(re.findall(r"ERROR: .*/faulty", ran.judged.log)) == 2, "the two callbacks with a fault"
     assert ran.judged.stats["log_count/ERROR"] == 2

@@ -1,5 +1,6 @@
 """The saved pages, and what is read from each, in a form that can be written down."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,12 +88,18 @@ def expected_file(name: str) -> Path:
     return PAGES / f"{name}.expected.json"
 
 
+_NAMED = re.compile(r"`[^`]+`|'[^']+'|\w+: \w+")
+"""What the reason of a reject names: values, types and fields."""
+
+
 def written(name: str) -> str:
     """What is read from a page, as it is written down."""
     records, rejects, rest = found(name)
     shown = {
         "records": [_shown(record) for record in records],
-        "rejects": [{"kind": reject.kind, "reason": reject.reason, "key": reject.key} for reject in rejects],
+        "rejects": [
+            {"kind": reject.kind, "named": _NAMED.findall(reject.reason), "key": reject.key} for reject in rejects
+        ],
     }
     return msgspec.json.format(msgspec.json.encode(shown | rest), indent=1).decode() + "\n"
 

@@ -231,7 +231,7 @@ def test_rows_keep_their_value_as_it_came() -> None:
 @pytest.mark.parametrize("uri", ["at://did:plc:ben/a.b/1", "at://did:plc:ann/a.c/1", "at://ann.example/a.b/1", "1", ""])
 def test_server_that_lists_records_of_others_is_not_believed(uri: str) -> None:
     rows = [{"uri": "at://did:plc:ann/a.b/0", "cid": "c", "value": {}}, {"uri": uri, "cid": "c", "value": {}}]
-    with pytest.raises(ParseError, match=r"no a\.b of did:plc:ann"):
+    with pytest.raises(ParseError, match=r" a\.b .*did:plc:ann"):
         repository.parse_list_records(json.dumps({"records": rows}).encode(), "did:plc:ann", "a.b")
 
 

@@ -90,7 +90,7 @@ def test_repository_of_the_sandbox_is_read_whole() -> None:
 
 def test_repository_of_another_account_is_refused() -> None:
     car = Car()
-    refused(car.file(car.node((0, f"{POST}/3a", post("a"), None)), did="did:plc:ben"), "is of 'did:plc:ben'")
+    refused(car.file(car.node((0, f"{POST}/3a", post("a"), None)), did="did:plc:ben"), "'did:plc:ben'")
 
 
 def test_file_that_ends_early_is_refused() -> None:

@@ -50,7 +50,7 @@ def test_an_odd_byte_costs_its_character() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1,]", b'{"a":1', b"[" * 100_000, b"callback([1]);", b"\xff"])
 def test_what_is_no_json_is_said_to_be_none(body: bytes) -> None:
-    with pytest.raises(ParseError, match="it is no JSON"):
+    with pytest.raises(ParseError, match="JSON"):
         read_json(body)
 
 

@@ -1,5 +1,7 @@
 """Rows of JSON documents, schemas, shapes, and where the header Link leads."""
 
+import re
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -54,7 +56,7 @@ def test_a_path_finds_what_stands_there(path: str, found: object) -> None:
     ],
 )
 def test_what_a_path_fails_at_is_said_of_the_answer(path: str, document: object) -> None:
-    with pytest.raises(ParseError, match="does not fit"):
+    with pytest.raises(ParseError, match=re.escape(path)):
         at(path, document)
 
 
@@ -63,7 +65,7 @@ def test_a_path_is_checked_without_being_evaluated() -> None:
 
 
 def test_a_long_path_is_refused() -> None:
-    with pytest.raises(UsageError, match="at most 2,000"):
+    with pytest.raises(UsageError, match="2,000"):
         check_path("a" * 2_001)
 
 
@@ -87,13 +89,13 @@ def test_a_path_may_use_functions(path: str) -> None:
     "path", ["data..items", "nothing(@)", "reverse()", "[reverse(a, b)]", "(" * 1900, "'", "items[::0"]
 )
 def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(UsageError, match="is neither a JMESPath, like"):
+    with pytest.raises(UsageError, match="JMESPath"):
         check_path(path)
 
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("data", "no list of rows but object"), ("nothing", "but nothing"), ("sum(data)", "'sum(data)' does not fit")],
+    [("data", "object"), ("nothing", "nothing"), ("sum(data)", "'sum(data)'")],
 )
 def test_where_no_rows_are_is_said(path: str, said: str) -> None:
     with pytest.raises(ParseError) as refused:
@@ -103,7 +105,7 @@ def test_where_no_rows_are_is_said(path: str, said: str) -> None:
 
 def test_what_is_no_json_is_said() -> None:
     for body in (b"<html>", b"", b"\xff", b"[" * 100_000):
-        with pytest.raises(ParseError, match="it is no JSON"):
+        with pytest.raises(ParseError, match="JSON"):
             read_json(body)
 
 
@@ -114,7 +116,7 @@ def test_a_key_is_made_of_fields_and_its_lack_is_said() -> None:
     assert key_of({"id": "a/b~"}, ("id",)) == "a/b~"
     assert lack_of(row, ("shop", "/at/id")) == ""
     for field in ("none", "list", "missing", "at", "blank"):
-        assert lack_of(row, ("shop", field)) == f"it has no {field!r}, which its key is made of"
+        assert repr(field) in lack_of(row, ("shop", field))
 
 
 @given(st.lists(st.text("a/~ 1", min_size=1), min_size=4, max_size=4))
@@ -129,25 +131,23 @@ def test_two_rows_whose_fields_differ_have_two_keys(texts: list[str]) -> None:
 def test_a_row_that_does_not_fit_says_where() -> None:
     schema = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["id"]}
     assert problem_of({"id": 1, "price": 2}, schema) == ""
-    assert problem_of({"id": 1, "price": "x"}, schema) == "price: 'x' is not of type 'number'"
-    assert problem_of({}, schema) == "'id' is a required property"
+    assert problem_of({"id": 1, "price": "x"}, schema).startswith("price: 'x' ")
+    assert "'id'" in problem_of({}, schema)
 
 
 def test_nothing_that_a_schema_refers_to_is_fetched() -> None:
-    assert "refers to what is not in it" in problem_of({}, {"$ref": "https://elsewhere.example/schema.json"})
+    assert "refers to" in problem_of({}, {"$ref": "https://elsewhere.example/schema.json"})
 
 
 @pytest.mark.parametrize("schema", [{"type": "many"}, {"$schema": 5}, {"$schema": ["x"]}, {"pattern": "("}])
 def test_what_is_no_schema_is_refused(schema: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="it is no JSON Schema"):
+    with pytest.raises(UsageError, match="JSON Schema"):
         check_schema(schema)
 
 
 def test_a_schema_that_refers_to_itself_without_end_fits_nothing() -> None:
-    assert "refers to itself without end" in problem_of({}, {"$ref": "#"})
-    assert "refers to itself without end" in problem_of(
-        {}, {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
-    )
+    assert "refers to itself" in problem_of({}, {"$ref": "#"})
+    assert "refers to itself" in problem_of({}, {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}})
 
 
 def test_the_same_value_is_written_the_same_in_whatever_order_it_came() -> None:
@@ -158,18 +158,20 @@ BEFORE = shape_of([{"id": 1, "price": 1, "seen": None, "at": {"x": 1}}, {"id": 2
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "named"),
     [
-        ([{"id": 3, "price": 3, "at": {"x": 2}}], ""),
-        ([{"id": 3, "price": None, "at": {"x": 2}, "more": 1}], ""),
-        ([{"id": 3, "cost": 3, "at": {"x": 2}}], "the rows lack 'price', and have 'cost'"),
-        ([{"id": "3", "price": 3, "at": {"x": 2}}], "'id' was number and is text"),
-        ([{"id": 3, "price": 3}], "the rows lack 'at'"),
-        ([{"id": 3, "price": 3, "at": {}}], "the rows lack 'at.x'"),
+        ([{"id": 3, "price": 3, "at": {"x": 2}}], []),
+        ([{"id": 3, "price": None, "at": {"x": 2}, "more": 1}], []),
+        ([{"id": 3, "cost": 3, "at": {"x": 2}}], ["'price'", "'cost'"]),
+        ([{"id": "3", "price": 3, "at": {"x": 2}}], ["'id'", "number", "text"]),
+        ([{"id": 3, "price": 3}], ["'at'"]),
+        ([{"id": 3, "price": 3, "at": {}}], ["'at.x'"]),
     ],
 )
-def test_a_shape_that_has_changed_is_said_in_words(rows: list[dict[str, object]], said: str) -> None:
-    assert shape_change(BEFORE, shape_of(rows)) == said
+def test_a_shape_that_has_changed_is_said_in_words(rows: list[dict[str, object]], named: list[str]) -> None:
+    said = shape_change(BEFORE, shape_of(rows))
+    assert re.search(".*".join(map(re.escape, named)), said)
+    assert bool(said) == bool(named)
 
 
 def test_a_field_that_only_some_rows_had_may_be_missing_and_new_ones_are_named() -> None:

@@ -107,7 +107,7 @@ def test_what_is_no_address_is_passed_over(loc: str) -> None:
     ],
 )
 def test_what_is_no_sitemap_is_refused(body: bytes) -> None:
-    with pytest.raises(ParseError, match="it is no sitemap"):
+    with pytest.raises(ParseError, match="sitemap"):
         read(body)
 
 
@@ -138,7 +138,7 @@ def test_a_bomb_is_not_unpacked() -> None:
 def test_an_entry_without_end_is_not_kept_in_memory(form: str) -> None:
     """lxml's own memory is not traced: what is not read shows that it was not made."""
     endless = form.format("urlset", f"<x/>{'<x/>' * MOST_PARTS}<loc>{B}</loc>", "urlset").encode()
-    with pytest.raises(ParseError, match="there is no entry in its first 10,000 elements"):
+    with pytest.raises(ParseError, match="10,000"):
         read(endless)
     assert read(endless.replace(b"<urlset>", b"<urlset>" + f"<url><loc>{A.replace('&', '&amp;')}</loc></url>".encode()))
     pictures = "<image><loc>https://a.example/1.jpg</loc></image>" * 1000

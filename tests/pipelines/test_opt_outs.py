@@ -172,7 +172,7 @@ def test_a_segment_is_read_again_only_when_somebody_new_refuses(config: Config, 
     segment.write_bytes(b"this could not be read")
     assert take_back(mongodb, config, "bluesky").removed == {}
     refuse(mongodb, BOB)
-    with pytest.raises(StorageError, match=f"{segment.name} is damaged"):
+    with pytest.raises(StorageError, match=f"{segment.name} .*damaged"):
         take_back(mongodb, config, "bluesky")
     segment.write_bytes(content)
     take_back(mongodb, config, "bluesky")
@@ -185,7 +185,7 @@ def test_a_damaged_segment_keeps_no_other_from_being_cleaned(config: Config, mon
     damaged.write_bytes(b"this could not be read")
     keep(config, mongodb, post(BOB))
     refuse(mongodb, BOB)
-    with pytest.raises(StorageError, match="is damaged"):
+    with pytest.raises(StorageError, match="damaged"):
         take_back(mongodb, config, "bluesky")
     damaged.unlink()
     assert staged(config) == {}

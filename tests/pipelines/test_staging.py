@@ -254,7 +254,7 @@ def test_no_permission_is_said_with_the_folder() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o555)
-        with _unprivileged(), pytest.raises(StorageError, match=rf"{name}.*cannot be written: Permission denied"):
+        with _unprivileged(), pytest.raises(StorageError, match=rf"{name}.*Permission denied"):
             SegmentWriter(folder).write("post", [b"{}"])
 
 
@@ -269,7 +269,7 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=segment.name):
         list(read_segment(segment))
     segment.write_bytes(ZstdCompressor().compress(b'{"id":1}\n{"id'))
-    with pytest.raises(StorageError, match="ends within a line"):
+    with pytest.raises(StorageError, match=segment.name):
         list(read_segment(segment))
 
 
@@ -279,7 +279,7 @@ def test_a_segment_that_was_cut_gives_its_whole_lines_and_is_named(segment: Path
     segment.write_bytes(segment.read_bytes()[:-missing])
     lines = read_segment(segment)
     assert [msgspec.json.decode(line)["id"] for line in itertools.islice(lines, 50)] == list(range(50))
-    with pytest.raises(StorageError, match=f"{segment.name} is damaged: it breaks off"):
+    with pytest.raises(StorageError, match=f"{segment.name} .*damaged"):
         list(lines)
 
 
@@ -338,7 +338,7 @@ def test_a_rewrite_that_fails_leaves_the_old_segment(segment: Path) -> None:
 
     def fail(line: bytes) -> bytes | None:
         if b"99" in line:
-            raise RuntimeError("in the last line")
+            raise RuntimeError("last line")
         return None
 
     with pytest.raises(RuntimeError):

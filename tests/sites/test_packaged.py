@@ -42,8 +42,8 @@ def test_the_page_counts_them_as_they_are() -> None:
     local = [each for each in jurisdictions().values() if len(each.fips) > 2]
     places, states = len({each.fips for each in local}), len({each.state for each in local})
     page = (ROOT / "docs" / "counties.md").read_text("utf-8")
-    assert f"{places} counties and towns of {states} states on {len(get_args(Platform))} platforms" in page
-    assert f"and {len(jurisdictions()) - len(local)} layers and datasets of whole states" in page
+    numbers = (places, states, len(get_args(Platform)), len(jurisdictions()) - len(local))
+    assert re.search(r"\b{}\b[^.]*\b{}\b[^.]*\b{}\b[^.]*\b{}\b".format(*numbers), page)
 
 
 @pytest.mark.parametrize(("first", "known"), [("Platform", get_args(Platform)), ("Key of `property`", KEYS)])
@@ -118,10 +118,10 @@ def test_two_packaged_entries_of_one_name_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / "one.toml", tmp_path / "two.toml"]
     for path in paths:
         path.write_text(f"[a]\nhosts = ['{path.stem}.example']", "utf-8")
-    with pytest.raises(UsageError, match=r"\[a\] stands in .*one\.toml and in .*two\.toml"):
+    with pytest.raises(UsageError, match=r"\[a\] .*one\.toml.*two\.toml"):
         list(Registry(packaged=[SiteFile(path) for path in paths]))
     paths[1].write_text("[b]\nhosts = ['one.example']", "utf-8")
-    with pytest.raises(UsageError, match=r"The host one\.example belongs to two sites, \[a\] and \[b\]"):
+    with pytest.raises(UsageError, match=r"one\.example.*\[a\].*\[b\]"):
         sites_of(SiteFile(path) for path in paths)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from harvester.items.raw import read_back
 from harvester.stores.staging import read_segment
 from tests.crawling import Answer, Site
 from tests.docs.conftest import House
+from tests.numbers import numbers_of
 
 SETTINGS = """
 from harvester.settings import *
@@ -72,9 +74,8 @@ class ShopSpider(Spider):
 PAGES = {"/first": [Answer(body=b"1"), Answer(body=b"2")], "/second": [Answer(body=b"-")]}
 
 
-def rejected(folder: Path) -> set[str]:
-    lines = [json.loads(line) for path in folder.rglob("*.zst") for line in read_segment(path)]
-    return {line["reason"].partition(":")[2].strip()[:30].strip() or line["reason"] for line in lines}
+def rejected(folder: Path) -> list[str]:
+    return [json.loads(line)["reason"] for path in folder.rglob("*.zst") for line in read_segment(path)]
 
 
 async def test_items_of_a_project_are_stored_under_their_key_and_a_later_run_replaces_them(house: House) -> None:
@@ -96,12 +97,10 @@ async def test_items_of_a_project_are_stored_under_their_key_and_a_later_run_rep
             "_id": "dict", "sku": "dict", "price": 2.5, "tags": ["a", {"deep": 2}], "day": "1"
         }  # fmt: skip
         assert (stored["offer"]["was"], stored["book"]["title"]) == (1, "Ä")
-        assert rejected(house.folder / "data" / "rejects") == {
-            "it is given away",
-            "it has no 'sku', which its key",
-            "what is of the type str is no",
-            "MongoDB can only handle up to",
-        }
+        reasons = rejected(house.folder / "data" / "rejects")
+        named = ("given away", "'sku'", " str ", "MongoDB can only handle")
+        assert [sum(name in reason for reason in reasons) for name in named] == [1] * len(named), reasons
+        assert len(reasons) == len(named)
         staged = [
             read_back(line)
             for path in (house.folder / "data" / "staging" / "corner-shop").rglob("*.zst")
@@ -126,7 +125,7 @@ async def test_items_of_a_project_are_stored_under_their_key_and_a_later_run_rep
 async def _again(house: House, collection: Any) -> None:
     shutil.copytree(house.folder / "data" / "staging", house.folder / "kept" / "staging")
     ended = await house.run("scrapy crawl corner-shop")
-    assert "was finished, so all is asked for anew" in ended.log
+    assert "SCHEDULER_PERSIST" in ended.log
     again = {row["_id"]: row for row in collection.find()}
     assert again["dict"]["day"] == "2"
     assert again["offer"]["was"] == 2
@@ -146,7 +145,7 @@ async def _again(house: House, collection: Any) -> None:
 
 async def _exported(house: House) -> None:
     said = await house.runs("harvester export corner_shop --where price>2.6 --to some.parquet")
-    assert said == "2 items in some.parquet\n"
+    assert (numbers_of(said), "some.parquet" in said) == ([2], True)
     rows = parquet.read_table(house.folder / "some.parquet").to_pylist()
     assert [(row["_id"], row["price"], row["was"], row["title"]) for row in rows] == [
         ("book", 4.0, None, "Ä"),
@@ -178,22 +177,22 @@ class Alone(Spider):
 async def test_a_spider_in_a_file_is_crawled_in_a_folder_without_a_project(house: House) -> None:
     async with Site(PAGES) as site:
         (house.folder / "alone.py").write_text(FILE.replace("SITE", site.url))
-        said = await house.run("harvester crawl alone.py -o pages.csv")
-        assert said.code == 0, said.log
+        ran = await house.run("harvester crawl alone.py -o pages.csv")
+        assert ran.code == 0, ran.log
         assert sorted(row["page"] for row in house.database["alone"].find()) == ["-", "1"]
         assert sorted((house.folder / "pages.csv").read_text().splitlines()) == ["-", "1", "page"]
 
         refused = {
-            "harvester crawl none.py": "There is no file none.py.",
-            "harvester crawl broken.py": "broken.py cannot be read: SyntaxError: '(' was never closed",
-            "harvester crawl own/json.py": "own/json.py has the name of another module of Python, json",
-            "harvester crawl settings.py": "settings.py must hold one spider, and holds none",
-            "harvester crawl nobody": "There is no spider 'nobody'; there are: arcgis, ",
+            "harvester crawl none.py": "none.py",
+            "harvester crawl broken.py": "broken.py .*SyntaxError: '\\(' was never closed",
+            "harvester crawl own/json.py": "own/json.py ",
+            "harvester crawl settings.py": "settings.py ",
+            "harvester crawl nobody": "'nobody'",
         }
         (house.folder / "settings.py").write_text("")
         (house.folder / "broken.py").write_text("import scrapy\nclass Broken(\n")
         (house.folder / "own").mkdir()
         (house.folder / "own" / "json.py").write_text(FILE)
-        for command, sentence in refused.items():
+        for command, said in refused.items():
             ended = await house.run(command)
-            assert (ended.code, sentence in ended.log + ended.out) == (2, True), ended.log
+            assert (ended.code, bool(re.search(said, ended.log + ended.out))) == (2, True), ended.log

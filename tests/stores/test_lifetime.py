@@ -50,8 +50,8 @@ def test_that_a_server_starts_is_said_at_a_terminal_only(is_terminal: bool, monk
     screen.isatty = lambda: is_terminal  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", screen)
     membership._report_start(SERVERS["mongodb"], Path("/somewhere/.harvester/mongodb"))
-    said = "Starting a private mongodb in /somewhere/.harvester ...\n"
-    assert screen.getvalue() == (said if is_terminal else "")
+    said = screen.getvalue()
+    assert ("mongodb" in said, "/somewhere/.harvester" in said, bool(said)) == (is_terminal,) * 3
 
 
 @VALKEY_SOON

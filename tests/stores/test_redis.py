@@ -87,14 +87,14 @@ async def test_tls_works_and_a_certificate_that_nobody_signed_is_refused(tmp_pat
             await _assert_works(f"rediss://:secret@127.0.0.1:{port}/0?ssl_ca_certs={certificate}")
             with pytest.raises(ServiceError, match="certificate"):
                 await asyncio.to_thread(check, _config(f"rediss://:secret@127.0.0.1:{port}/0"))
-            with pytest.raises(ServiceError, match="cannot be reached"):
+            with pytest.raises(ServiceError, match="HARVESTER_REDIS_URL"):
                 await asyncio.to_thread(check, _config(f"redis://:secret@127.0.0.1:{port}/0"))
 
 
 def test_a_node_of_a_cluster_is_refused(tmp_path: Path) -> None:
     with (
         valkey(tmp_path, "--cluster-enabled", "yes") as port,
-        pytest.raises(ServiceError, match="does not use"),
+        pytest.raises(ServiceError, match="cluster"),
     ):
         check(_config(f"redis://127.0.0.1:{port}/0"))
 
@@ -127,7 +127,7 @@ async def test_a_server_behind_a_sentinel_works_also_after_a_failover(watched: t
         check(_config(f"redis://127.0.0.1:{sentinel}"))
     with pytest.raises(ServiceError, match="replica"):
         check(_config(f"redis://127.0.0.1:{replica}"))
-    with pytest.raises(ServiceError, match="cannot be reached"):
+    with pytest.raises(ServiceError, match="another"):
         check(_config(f"redis+sentinel://127.0.0.1:{sentinel}/another"))
     redis = client_of(url)
     frontier, patiently = Frontier(redis, "spider"), RedisOutage(_crawler(), _config(url))
@@ -169,12 +169,12 @@ async def test_a_worker_goes_on_when_redis_was_killed_and_is_started_again(tmp_p
         ("localhost:6379", "without ://"),
         ("http://localhost:6379", "'http'"),
         ("mongodb://u:secret@localhost", "'mongodb'"),
-        ("redis://localhost:secret", "cannot be used"),
-        ("redis://localhost:6379/secret", "number of a database"),
+        ("redis://localhost:secret", "[Pp]ort"),
+        ("redis://localhost:6379/secret", "database"),
         ("redis://localhost:6379/0?colour=secret", "colour|unexpected|keyword"),
-        ("redis+sentinel://localhost:26379", "name of the service"),
-        ("redis+sentinel:///service", "lacks a host"),
-        ("redis+sentinel://localhost:26379/service/secret", "number of a database"),
+        ("redis+sentinel://localhost:26379", "service"),
+        ("redis+sentinel:///service", "host"),
+        ("redis+sentinel://localhost:26379/service/secret", "database"),
         ("redis+cluster://localhost:6379", "'redis\\+cluster'"),
     ],
 )
@@ -186,13 +186,13 @@ def test_an_address_that_cannot_be_used_is_refused_with_a_sentence(url: str, sai
 
 
 def test_a_server_that_is_not_there_is_named(free_port: int) -> None:
-    with pytest.raises(ServiceError, match=r"Redis cannot be reached: .*HARVESTER_REDIS_URL"):
+    with pytest.raises(ServiceError, match="HARVESTER_REDIS_URL"):
         check(_config(f"redis://127.0.0.1:{free_port}/0"))
 
 
 def test_a_server_that_throws_keys_away_is_refused(tmp_path: Path) -> None:
     options = ("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-    with valkey(tmp_path, *options) as port, pytest.raises(ServiceError, match="set maxmemory-policy to noeviction"):
+    with valkey(tmp_path, *options) as port, pytest.raises(ServiceError, match=r"maxmemory-policy.*noeviction"):
         check(_config(f"redis://127.0.0.1:{port}"))
 
 
@@ -200,7 +200,7 @@ def test_a_server_that_throws_keys_away_is_refused(tmp_path: Path) -> None:
 def test_a_server_that_keeps_no_log_is_refused_unless_it_may_forget(tmp_path: Path, kept: tuple[str, ...]) -> None:
     with valkey(tmp_path, "--appendonly", "no", *kept) as port:
         config = _config(f"redis://127.0.0.1:{port}")
-        with pytest.raises(ServiceError, match=r"set `appendonly yes`, or HARVESTER_REDIS_MAY_FORGET=yes"):
+        with pytest.raises(ServiceError, match=r"`appendonly yes`.*HARVESTER_REDIS_MAY_FORGET=yes"):
             check(config)
         check(config.model_copy(update={"redis_may_forget": True}))
         assert doctor.redis(config).level is doctor.Level.FAIL
@@ -231,11 +231,11 @@ class _Crawler(SimpleNamespace):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ConnectionError("Connection refused"), "Redis cannot be reached"),
-        (BusyLoadingError("Valkey is loading"), "Redis is starting"),
-        (ReadOnlyError("You can't write against a replica"), "Redis is failing over"),
-        (OutOfMemoryError("command not allowed"), "Redis is full"),
-        (ResponseError("MISCONF Errors writing to the AOF file"), "Redis cannot be reached"),
+        (ConnectionError("Connection refused"), "reached"),
+        (BusyLoadingError("Valkey is loading"), "starting"),
+        (ReadOnlyError("You can't write against a replica"), "failing over"),
+        (OutOfMemoryError("command not allowed"), "full"),
+        (ResponseError("MISCONF Errors writing to the AOF file"), "reached"),
     ],
 )
 async def test_an_outage_is_a_pause_that_is_told_once(
@@ -252,8 +252,8 @@ async def test_an_outage_is_a_pause_that_is_told_once(
 
     assert await patiently(operation) == "done"
     messages = [record.getMessage() for record in caplog.records]
-    assert [message for message in messages if message.startswith(said)] == messages[:1]
-    assert messages[1:] == ["Redis is back; the crawl goes on"]
+    assert [said in message for message in messages] == [True, False], "how it is away, and that it is back"
+    assert all("Redis" in message for message in messages)
     assert crawler.engine.paused == [True, False]
     assert crawler.stats.values == {"harvester/waiting_for/redis": 0}
 
@@ -282,7 +282,7 @@ async def test_a_crawl_goes_on_when_the_last_server_that_was_away_is_back(
     await mongodb
     assert crawler.engine.paused[-1] is False
     assert crawler.engine.paused.count(False) == 1
-    assert caplog.messages[-2:] == ["Redis is back", "MongoDB is back; the crawl goes on"]
+    assert [message.split()[0] for message in caplog.messages[-2:]] == ["Redis", "MongoDB"]
 
 
 async def test_a_crawl_that_is_stopped_during_an_outage_does_not_wait_for_its_end(redis_url: str) -> None:
@@ -292,7 +292,7 @@ async def test_a_crawl_that_is_stopped_during_an_outage_does_not_wait_for_its_en
         raise ConnectionError("Connection refused")
 
     for _ in range(2):
-        with pytest.raises(ServiceError, match="the crawl was told to stop: Connection refused"):
+        with pytest.raises(ServiceError, match="stop: Connection refused"):
             await patiently(operation)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -80,11 +81,11 @@ def test_a_folder_that_someone_else_put_there_is_refused(place: Place, tmp_path:
     (place.state_dir / "valkey").symlink_to(tmp_path / "trap")
     answer = place.user("valkey").ask("join")
     assert answer.startswith("ServiceError")
-    assert f"{place.state_dir / 'valkey'} is a link" in answer
+    assert re.search(rf"{place.state_dir / 'valkey'} .*\blink\b", answer)
     if os.geteuid() == 0:
         (place.state_dir / "mongodb").mkdir()
         os.chown(place.state_dir / "mongodb", 65_534, 65_534)
-        assert "belongs to another user (uid 65534)" in place.user("mongodb").ask("join")
+        assert "uid 65534" in place.user("mongodb").ask("join")
     assert list((tmp_path / "trap").iterdir()) == []
 
 

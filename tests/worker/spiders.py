@@ -16,6 +16,7 @@ from harvester.jobs.documents import JobItem
 from harvester.spiders.base import HarvesterSpider, SpiderArguments
 from harvester.spiders.job import JobSpider
 
+LAST_WORDS = "I was told to end"
 Manner = Literal["works", "grows", "dies", "exits", "breaks", "clings", "sleeps"]
 
 
@@ -67,7 +68,7 @@ class MannersSpider(HarvesterSpider):
         if self.manner == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.manner == "exits":
-            raise self.stop("told", "I was told to end", self.arguments.code)
+            raise self.stop("told", LAST_WORDS, self.arguments.code)
         if self.manner == "breaks":
             raise KeyError("a fault of the spider")
         fetched = 0

@@ -57,6 +57,10 @@ class Working(Runs):
         assert all(gone(int(pid)) for pid in pids)
 
 
+MAKES_ROOM = r"Worker \d+ \(tree\) .*\bpatient_tree\b"
+NOTHING_TO_DO = "Nothing to do"
+
+
 @pytest.fixture
 async def working(
     tmp_path: Path, mongodb_uri: str, own_redis: str, mongodb: Database[Document]
@@ -94,7 +98,7 @@ async def test_a_job_that_comes_later_gets_a_process_of_a_spider_that_has_severa
         await working.until(lambda: len(working.started("tree")) == 2 and len(large.arrivals) > 30)
         job = await working.submit("patient_tree", small, 1)
         await working.until(lambda: jobs(mongodb)[job] == "finished")
-        assert re.search(r"Worker \d \(tree\) makes room for patient_tree", working.said)
+        assert re.search(MAKES_ROOM, working.said)
         assert "open" in jobs(mongodb).values(), "the large one goes on meanwhile"
         process.terminate()
         assert await working.end(process) == 143, working.said
@@ -114,7 +118,7 @@ async def test_a_spider_whose_process_is_started_again_before_its_turn_is_over_m
         killed: set[int] = set()
 
         def makes_room() -> bool:
-            return "makes room for patient_tree" in working.said
+            return re.search(MAKES_ROOM, working.said) is not None
 
         while not makes_room():
             assert len(killed) < 100, working.said
@@ -140,7 +144,7 @@ async def test_the_death_of_a_process_that_makes_room_does_not_count(
         process = await working.work()
         await working.until(lambda: tree.count("/page/1") == 1)
         await working.submit("patient_tree", other, 1)
-        await working.until(lambda: "makes room for patient_tree" in working.said)
+        await working.until(lambda: bool(re.search(MAKES_ROOM, working.said)))
         psutil.Process(*working.started("tree")).kill()
         tree.goes_on.set()
         assert await working.end(process) == FINISHED, working.said
@@ -155,10 +159,10 @@ async def test_a_worker_that_waits_for_jobs_begins_one_when_it_comes(
     async with Tree(5) as tree:
         process = await working.work()
         for first in (1, 2):
-            await working.until(lambda: "Nothing to do now: " in working.said)
+            await working.until(lambda: NOTHING_TO_DO in working.said)
             job = await working.submit("tree", tree, first)
             await working.until(lambda job=job: jobs(mongodb)[job] == "finished")  # type: ignore[misc]
-        assert "waiting for jobs (`harvester jobs submit`), until it is stopped" in working.said
+        assert "`harvester jobs submit`" in working.said
         process.terminate()
         assert await working.end(process) == 143, working.said
     assert records(mongodb) == tree.records()
@@ -203,8 +207,8 @@ async def test_items_that_wait_for_longer_than_it_may_wait_are_left_with_a_word(
         tree.bad = lambda path, number: 503 if path == "/page/2" else 0
         await working.submit("patient_tree", tree, 1)
         assert await working.end(await working.work()) == LEFT, working.said
-        assert "Items are left for which nothing can be done now: of patient_tree" in working.said
-        assert "Nothing to do now" not in working.said, "it does not wait"
+        assert re.search(r" left .*\bpatient_tree\b", working.said)
+        assert NOTHING_TO_DO not in working.said, "it does not wait"
     assert states(mongodb) == {"done": 4, "waiting": 1}
     working.check_nothing_runs()
 
@@ -262,11 +266,11 @@ async def test_what_a_run_that_ended_early_has_begun_comes_to_its_end_though_its
 @pytest.mark.parametrize(
     ("spider", "code", "said"),
     [
-        ("refused_tree", 2, "No process of refused_tree is started any more"),
+        ("refused_tree", 2, r"\brefused_tree\b.* any more"),
         pytest.param(
             "broken_tree",
             1,
-            "3 times in a row before it had fetched anything. No process of broken_tree is started for",
+            r"\b3 times\b.*\bbroken_tree\b",
             marks=pytest.mark.slow,
         ),
     ],
@@ -279,7 +283,7 @@ async def test_a_spider_that_cannot_be_started_stops_no_other(
         await working.submit("tree", tree, 1)
         await working.submit(spider, tree, 1)
         assert await working.end(await working.work("--processes", "2")) == code, working.said
-        assert said in working.said
+        assert re.search(said, working.said)
         assert records(mongodb) == tree.records()
     assert sorted(jobs(mongodb).values()) == ["finished", "open"]
 
@@ -291,7 +295,7 @@ async def test_a_spider_of_which_every_process_dies_gets_none_for_a_while(
     async with Tree(3) as tree:
         await working.submit("broken_tree", tree, 1)
         assert await working.end(await working.work("--processes", "2")) == 1, working.said
-    assert working.said.count("No process of broken_tree is started for 1 min 00 s") <= 2, "once for each process"
+    assert len(re.findall(r"\bbroken_tree\b.* 1 min 00 s", working.said)) <= 2, "once for each process"
     assert len(working.started("broken_tree")) <= 2 * 3
     assert states(mongodb) == {"waiting": 1}
 
@@ -305,7 +309,7 @@ async def test_open_jobs_are_named_whose_spider_the_project_does_not_have(
         mongodb["jobs"].update_one({"spider": "patient_tree"}, {"$set": {"spider": "moved"}})
         assert await working.end(await working.work()) == FINISHED, working.said
         assert records(mongodb) == tree.records()
-    assert working.said.count("Open jobs are left alone whose spiders this project does not have: moved") == 1
+    assert len(re.findall(r"\bmoved\b", working.said)) == 1
 
 
 @pytest.mark.slow
@@ -324,13 +328,13 @@ async def test_a_schedule_whose_items_cannot_be_read_stops_no_spider(
         process.terminate()
         assert await working.end(process) == 143, working.said
         assert records(mongodb) == tree.records()
-    assert working.said.count("could not be begun: FileNotFoundError: ") == 1
+    assert working.said.count("FileNotFoundError: ") == 1
     assert jobs(mongodb) == {job: "finished"}, "nothing is left of the one that could not be begun"
 
 
 async def test_without_open_jobs_it_ends(working: Working) -> None:
     assert await working.end(await working.work()) == FINISHED
-    assert "No open job has anything to do. HARVESTER_IDLE_SECONDS=-1 has workers stay" in working.said
+    assert "HARVESTER_IDLE_SECONDS=-1" in working.said
 
 
 async def test_a_spider_that_needs_arguments_has_them_from_its_open_jobs(
@@ -348,4 +352,4 @@ async def test_a_spider_that_needs_arguments_has_them_from_its_open_jobs(
 async def test_arguments_are_those_of_a_spider(working: Working) -> None:
     process = await working.work("-a", "urls=x")
     assert await working.end(process) == 2
-    assert "-a: arguments are those of one spider" in working.said
+    assert "-a: " in working.said

@@ -231,7 +231,7 @@ def test_an_empty_setting_keeps_all(config: Config) -> None:
 def test_what_cannot_be_swept_is_said_and_ends_nobody(config: Config, caplog: pytest.LogCaptureFixture) -> None:
     config.data_dir.mkdir()
     assert daily(config.model_copy(update={"retention": "logs=soon"})) == []
-    assert "'soon' is no duration" in caplog.text
+    assert "'soon'" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -270,5 +270,5 @@ def test_the_command_shows_a_table(
     assert files["rejects"].exists()
     assert "removed" in said("--keep", "rejects=30d")
     assert not files["rejects"].exists()
-    with pytest.raises(UsageError, match=r"^--keep: 'reject' is no kind of files; did you mean rejects"):
+    with pytest.raises(UsageError, match=r"^--keep: 'reject' .*\brejects\b"):
         CliRunner().invoke(app, ["gc", "--keep", "reject=30d"], catch_exceptions=False)

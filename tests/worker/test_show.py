@@ -14,6 +14,7 @@ from harvester.worker.process import WorkerProcess
 from harvester.worker.reporter import Report
 from harvester.worker.show import Shown, WorkerLines, WorkerView
 from tests.dashboard.test_live import Terminal
+from tests.numbers import numbers_of
 from tests.worker.running import Workers
 
 COMMAND = ["tests.worker.command", "worker", "manners", "--processes"]
@@ -26,16 +27,16 @@ def test_a_terminal_shows_a_row_for_each_worker(workers: Workers) -> None:
             lambda: all(re.search(row.format(number), terminal.shown, re.MULTILINE) for number in (1, 2))
         )
         head = next(line for line in terminal.shown.splitlines() if line.lstrip().startswith("worker "))
-        assert " ".join(head.split()) == "worker pid state age memory pages/s records errors in flight restarts"
+        assert {"pid", "state", "memory", "records", "errors", "restarts"} < set(head.split())
         terminal.process.send_signal(signal.SIGTERM)
         terminal.read_until(lambda: len(re.findall(r"^ +\d +\d+ +ended ", terminal.shown, re.MULTILINE)) == 2)
         terminal.read_to_end()
         assert terminal.process.wait(240) == 143
-    assert re.search(r"^\S+ \S+ \[worker 2\] \[scrapy.core.engine\] INFO: Spider opened$", terminal.text, re.MULTILINE)
+    assert re.search(r"^\S+ \S+ \[worker 2\] \[scrapy.core.engine\] INFO: ", terminal.text, re.MULTILINE)
     assert terminal.text.count("worker  ") == 1, "the table is torn"
-    summary = terminal.text[terminal.text.index("2 workers in ") :]
-    assert re.match(r"2 workers in \d+ s: [\d,]+ pages, [\d,]+ records, 0 errors, 0 restarts\.\n", summary)
-    assert "To continue, run the same command again:\n  " in summary
+    summary, _, rest = terminal.text[terminal.text.index("2 workers in ") :].partition("\n")
+    assert re.search(r"\b0 errors, 0 restarts\b", summary)
+    assert "worker " in rest, "the command that continues"
     assert not terminal.screen.cursor.hidden
 
 
@@ -73,22 +74,12 @@ SCREENS = {
         "     1  4000  ended  12 min 31 s  0 bytes        0   41,000       3          4         0",
         "     2  4001  ended  12 min 31 s  0 bytes        0      900       1          1         0",
         "   all                            0 bytes        0   41,900       4          5         0",
-        "Accounts: 200 of 300 done, 6 failed, 94 left",
-        "Threads: 3 of 3 done",
-        "Waiting: api.example asked to wait 50 s",
-        "",
-        "",
     ],
     (60, 20): [
         "worker  state   memory  pages/s  records  errors",
         "     1  ended  0 bytes        0   41,000       3",
         "     2  ended  0 bytes        0      900       1",
         "   all         0 bytes        0   41,900       4",
-        "Accounts: 200 of 300 done, 6 failed, 94 left",
-        "Threads: 3 of 3 done",
-        "Waiting: api.example asked to wait 50 s",
-        "",
-        "",
     ],
     (80, 10): [
         "worker  state          age   memory  pages/s  records  errors  in flight",
@@ -97,19 +88,18 @@ SCREENS = {
         "     3  ended  12 min 31 s  0 bytes        0      900       1          1",
         "   all                      0 bytes        0   50,900      14         15",
         "and 9 more workers",
-        "Accounts: 200 of 300 done, 6 failed, 94 left",
-        "Threads: 3 of 3 done",
-        "Waiting: api.example asked to wait 50 s",
-        "",
-        "",
     ],
 }
-"""Columns and rows of a terminal -> what it shows."""
+"""Columns and rows of a terminal -> the table that it shows."""
 
 
 @pytest.mark.parametrize("size", SCREENS, ids=str)
 def test_the_table_shows_totals_and_jobs_at_every_size(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drawn(12 if size[1] == 10 else 2, *size, monkeypatch) == SCREENS[size]
+    lines, table = drawn(12 if size[1] == 10 else 2, *size, monkeypatch), SCREENS[size]
+    assert lines[: len(table)] == table
+    accounts, threads, waiting, *rest = lines[len(table) :]
+    assert (numbers_of(accounts), numbers_of(threads)) == ([200, 300, 6, 94], [3, 3])
+    assert ("api.example" in waiting, numbers_of(waiting), rest) == (True, [50], ["", ""])
 
 
 def drawn(count: int, columns: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -133,12 +123,11 @@ def test_the_end_tells_what_came_of_all_workers_and_of_spiders_that_have_none_an
     worker.spider, worker.report = "parcels", SECOND._replace(items={"parcel": {"done": 2, "skipped": 1}})
     worker.starts = 3
     shown.note(workers)
-    assert shown.summary().splitlines() == [
-        "1 worker in 0 s: 5 pages, 900 records, 1 error (1 timeout), 2 restarts.",
-        "Accounts of bluesky: 200 of 300 done, 6 failed, 94 left",
-        "Threads of bluesky: 3 of 3 done",
-        "Parcels of parcels: 2 done, 1 skipped",
-    ]
+    lines = shown.summary().splitlines()
+    assert [numbers_of(line) for line in lines] == [[1, 0, 5, 900, 1, 1, 2], [200, 300, 6, 94], [3, 3], [2, 1]]
+    assert "timeout" in lines[0]
+    for line, words in zip(lines[1:], ("Accounts bluesky", "Threads bluesky", "Parcels parcels"), strict=True):
+        assert all(word in line for word in words.split())
 
 
 def test_files_that_could_not_be_had_are_told_beside_errors_and_of_all_workers() -> None:
@@ -148,7 +137,8 @@ def test_files_that_could_not_be_had_are_told_beside_errors_and_of_all_workers()
     shown = Shown()
     shown.note([first, second])
     assert shown.progress == ["PDFs: 1,003 stored, 2 failed", "Images: 1 failed"]
-    assert shown.summary().startswith("2 workers in 0 s: 0 pages, 0 records, 0 errors, 0 restarts.\nPDFs: ")
+    first_line, second_line, *_ = shown.summary().splitlines()
+    assert (numbers_of(first_line), second_line.startswith("PDFs: ")) == ([2, 0, 0, 0, 0, 0], True)
 
 
 def test_the_summary_counts_restarts_at_all_spiders_that_a_worker_was_given_to() -> None:

@@ -9,6 +9,7 @@ from harvester.frontier.messages import Dead
 from harvester.frontier.store import Frontier
 from harvester.jobs.service import JobService
 from tests.frontier.pushes import push
+from tests.numbers import numbers_of
 
 
 async def bury(frontier: Frontier, outcome: str, *reasons: str, first: int = 0) -> None:
@@ -43,7 +44,7 @@ async def test_one_is_requeued_once(service: JobService, frontier: Frontier) -> 
     letters = DeadLetters(service)
     [first, _] = await letters.letters("feeds")
     done = await letters.requeue("feeds", RequeueSelection([first.id]))
-    assert (done.number, done.said) == (1, "1 dead letter of feeds requeued.")
+    assert (done.number, numbers_of(done.said), "feeds" in done.said) == (1, [1], True)
     assert (await letters.requeue("feeds", RequeueSelection([first.id, "odd"]))).number == 0
     status = await frontier.status()
     assert (status.ready, status.dead) == (1, 1)
@@ -54,7 +55,7 @@ async def test_a_group_is_requeued_when_it_has_not_grown(service: JobService, fr
     await bury(frontier, "blocked", "HTTP 403", "HTTP 404", "a challenge")
     wanted = RequeueSelection(outcome="blocked", pattern="http", expect=2)
     await bury(frontier, "blocked", "HTTP 405", first=10)
-    with pytest.raises(JobConflict, match="More than 2 dead letters are meant by now"):
+    with pytest.raises(JobConflict, match=r"\b2\b"):
         await letters.requeue("feeds", wanted)
     assert (await frontier.status()).dead == 4
     assert [(await letters.requeue("feeds", RequeueSelection([], "blocked", "http", 3))).number for _ in range(2)] == [

@@ -11,6 +11,7 @@ from harvester.control.problems import problem_of
 from harvester.control.services.deliveries import Deliveries
 from harvester.exceptions import JobConflict, UnknownSink, UsageError
 from harvester.jobs.service import JobService
+from tests.numbers import numbers_of
 
 Document = dict[str, Any]
 NOW = datetime.now(UTC)
@@ -46,12 +47,12 @@ async def test_a_receiver_says_how_it_stands(deliveries: Deliveries) -> None:
 async def test_a_receiver_is_tried_again(deliveries: Deliveries) -> None:
     for _ in range(2):
         done = await deliveries.resume("posts")
-        assert done.said == "posts is tried again; 2 events wait for it."
+        assert ("posts" in done.said, numbers_of(done.said)) == (True, [2])
     assert (await deliveries.status()).status.sinks[0].state == "sending"
 
 
 async def test_dead_events_are_sent_again_when_they_are_no_more_than_was_said(deliveries: Deliveries) -> None:
-    with pytest.raises(JobConflict, match="More than 2 events for posts are dead by now"):
+    with pytest.raises(JobConflict, match=r"\b2\b.*\bposts\b"):
         await deliveries.replay_dead("posts", 2)
     assert [(await deliveries.replay_dead("posts", 3)).number for _ in range(2)] == [3, 0]
     assert (await deliveries.status()).status.sinks[0].waiting == 5
@@ -68,13 +69,13 @@ async def test_dead_events_are_sent_again_however_many_they_are(
 async def test_where_nothing_is_published_that_is_said(service: JobService) -> None:
     found = await Deliveries(service).status()
     assert (found.configured, found.status.sinks, found.status.marked) == (False, [], 0)
-    with pytest.raises(UsageError, match="HARVESTER_PUBLISH_FILE is not set"):
+    with pytest.raises(UsageError, match="HARVESTER_PUBLISH_FILE"):
         await Deliveries(service).resume("posts")
 
 
 async def test_a_receiver_that_there_is_not_is_named(deliveries: Deliveries) -> None:
     for act in (deliveries.resume("odd"), deliveries.replay_dead("odd", 1)):
-        with pytest.raises(UnknownSink, match="There is no sink 'odd'") as unknown:
+        with pytest.raises(UnknownSink, match="'odd'") as unknown:
             await act
         problem = problem_of(unknown.value)
         assert problem

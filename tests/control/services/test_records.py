@@ -1,5 +1,6 @@
 """Records: counts, the newest, those whose keys begin so, and files that lie in the images location only."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ async def test_records_are_found_by_how_their_keys_begin_a_page_at_a_time(record
     assert (await records.search("posts", "b..")).records == []
     assert (await records.search("posts", "a\0")).records == []
     assert [each.key for each in (await records.search("posts")).records] == ["a1", "a2", "b.*", "c"]
-    with pytest.raises(UsageError, match="at most 1,000 characters"):
+    with pytest.raises(UsageError, match="1,000"):
         await records.search("posts", "x" * 1001)
 
 
@@ -81,7 +82,7 @@ async def test_what_is_shown_of_a_record_is_bounded_and_is_json(
 
 @pytest.mark.parametrize("collection", ["jobs", "runs", "accounts", "opt_outs", "system.users", "", "post", "$x"])
 async def test_what_is_no_collection_of_records_is_never_read(records: RecordKinds, collection: str) -> None:
-    with pytest.raises(UnknownRecord, match="There are no records"):
+    with pytest.raises(UnknownRecord, match=re.escape(repr(collection))):
         await records.newest(collection)
     with pytest.raises(UnknownRecord):
         await records.search(collection)

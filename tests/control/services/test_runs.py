@@ -1,7 +1,9 @@
 """Runs: the last ones, what became of one, and the end of its log, bounded and without secrets."""
 
+import errno
 import os
 import platform
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from harvester.exceptions import UnknownRun, UsageError
 from harvester.jobs.service import JobService
 from harvester.masking import mask
 from tests.cli.test_runs import AT, document
+from tests.numbers import numbers_of
 
 Document = dict[str, Any]
 
@@ -76,7 +79,7 @@ async def test_the_last_runs_come_first_with_their_verdicts(runs: Runs) -> None:
     assert (len(page.runs), page.more) == (2, True)
     assert [each.id for each in (await runs.list("bluesky", "failed")).runs] == ["b"]
     assert [each.id for each in (await runs.list(job="bluesky-1")).runs] == ["b"]
-    with pytest.raises(UsageError, match="state: 'odd' is none of running, finished"):
+    with pytest.raises(UsageError, match=r"^state: 'odd'"):
         await runs.list(state="odd")
 
 
@@ -89,9 +92,10 @@ async def test_a_killed_run_is_shown_as_lost(runs: Runs, mongodb: Database[Docum
 async def test_a_run_says_why_it_failed(runs: Runs) -> None:
     report = await runs.report("b")
     assert report.run.id == "b"
-    assert [(each.name, each.said) for each in report.errors] == [("blocked", "7 times at x.test: no thanks")]
+    [error] = report.errors
+    assert (error.name, numbers_of(error.said), "x.test: no thanks" in error.said) == ("blocked", [7], True)
     [failure] = report.failures
-    assert failure.said.startswith("7 of 9 answers were a refusal.")
+    assert numbers_of(failure.said)[:2] == [7, 9]
     assert len(failure.said) == module.MOST_LINE
     assert (await runs.report("c")).message == "no"
     with pytest.raises(UnknownRun):
@@ -104,21 +108,21 @@ async def test_the_log_of_a_run_of_this_machine_is_read_and_no_other(
     runs: Runs, mongodb: Database[Document], log: Path
 ) -> None:
     assert (await runs.log("b")).lines == ["first line", "� second"]
-    with pytest.raises(UsageError, match="is on elsewhere"):
+    with pytest.raises(UsageError, match="elsewhere"):
         await runs.log("c")
-    with pytest.raises(UsageError, match="to its terminal"):
+    with pytest.raises(UsageError, match="terminal"):
         await runs.log("a")
     mongodb["runs"].update_one({"_id": "b"}, {"$set": {"log": str(log.parent), "host": platform.node()}})
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=re.escape(str(log.parent))):
         await runs.log("b")
 
 
 def test_what_is_no_file_keeps_nobody_waiting(log: Path) -> None:
     log.unlink()
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+    with pytest.raises(UsageError, match=f"{re.escape(str(log))}.*{os.strerror(errno.ENOENT)}"):
         tail(log, 1)
     os.mkfifo(log)
-    with pytest.raises(UsageError, match="it is no file"):
+    with pytest.raises(UsageError, match=re.escape(str(log))):
         tail(log, 1)
 
 

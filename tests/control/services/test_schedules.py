@@ -35,7 +35,7 @@ async def test_a_schedule_that_is_added_twice_is_one(schedules: ScheduleService)
     assert [each.schedule for each in await schedules.list()] == [added.schedule]
     often = NewSchedule("often", "bluesky", {"seeds": "alice.test"}, every="60m")
     assert await schedules.add(often) == await schedules.add(replace(often, every="1h"))
-    with pytest.raises(JobConflict, match="There is a schedule 'nightly'"):
+    with pytest.raises(JobConflict, match="'nightly'"):
         await schedules.add(replace(NIGHTLY, priority=1))
 
 
@@ -90,7 +90,7 @@ async def test_of_two_who_change_the_same_one_is_told(
         return found
 
     monkeypatch.setattr(Schedules, "named", meanwhile)
-    with pytest.raises(JobConflict, match="Somebody has changed the schedule 'nightly' meanwhile"):
+    with pytest.raises(JobConflict, match=r"'nightly'.*meanwhile"):
         await Schedules(service.ledger).change("nightly", ScheduleChange(priority=8))
     assert (await schedules.show("nightly")).schedule.priority == 7
 
@@ -104,7 +104,7 @@ async def test_a_pause_is_undone_by_resume_and_a_removal_by_what_it_says(schedul
     removed = await schedules.remove("nightly")
     assert await schedules.list() == []
     for act in (schedules.remove, schedules.pause, schedules.resume, schedules.show):
-        with pytest.raises(UnknownJob, match="There is no schedule 'nightly'"):
+        with pytest.raises(UnknownJob, match="'nightly'"):
             await act("nightly")
     assert removed.undo
     after = (await schedules.add(removed.undo)).schedule
@@ -138,5 +138,5 @@ async def test_the_coming_day_says_what_is_begun_when(schedules: ScheduleService
     assert [(each.what, each.why) for each in of_one.times] == 2 * [
         ("schedule nightly: bluesky", "cron 30 2 * * * (Europe/Berlin)")
     ]
-    with pytest.raises(UsageError, match="hours: give 0 to 8,784"):
+    with pytest.raises(UsageError, match=r"hours: .*8,784"):
         await schedules.coming(float("nan"))

@@ -10,8 +10,10 @@ from harvester.exceptions import UnknownJob, UsageError
 from harvester.frontier.store import Frontier
 from harvester.jobs.service import JobService
 from tests.frontier.pushes import push
+from tests.numbers import numbers_of
 
 WHO = "jane"
+REASON = "they asked us to"
 
 
 async def _site(sites: Sites, name: str = "x.test") -> SiteStatus:
@@ -24,20 +26,20 @@ async def test_a_site_that_is_held_has_its_requests_parked_and_says_who_wanted_i
     sites = Sites(service)
     await frontier.exchange("w", [push(number, site="x.test") for number in range(3)], 0, 10)
     await frontier.exchange("w", [push(9, site="y.test")], 0, 10)
-    changed = await sites.change("feeds", "x.test", SiteChange("held", reason="they asked us to"), WHO)
+    changed = await sites.change("feeds", "x.test", SiteChange("held", reason=REASON), WHO)
     assert (changed.changed, changed.before, changed.parked) == (True, "closed", 3)
-    assert changed.said == "The breaker of x.test is held; 3 requests are parked."
+    assert ("x.test" in changed.said, "held" in changed.said, numbers_of(changed.said)) == (True, True, [3])
     page = await sites.list()
     assert [(each.site, each.state, each.ready, each.parked) for each in page.sites] == [
         ("x.test", "held", 0, 3),
         ("y.test", "closed", 1, 0),
     ]
     held = page.sites[0]
-    assert (held.spider, held.cause, held.said, held.until) == ("feeds", "person", "they asked us to", None)
+    assert (held.spider, held.cause, held.said, held.until) == ("feeds", "person", REASON, None)
     assert [each.site for each in (await sites.list("feeds", left_alone=True)).sites] == ["x.test"]
     event = mongodb["events"].find_one({"site": "x.test"})
     assert event
-    assert (event["by"], event["reason"]) == (WHO, "jane wanted it so: they asked us to.")
+    assert (event["by"], WHO in str(event["reason"]), REASON in str(event["reason"])) == (WHO, True, True)
 
 
 async def test_a_wish_that_is_met_already_changes_nothing_and_says_so(service: JobService) -> None:
@@ -45,7 +47,7 @@ async def test_a_wish_that_is_met_already_changes_nothing_and_says_so(service: J
     first = await sites.change("feeds", "x.test", SiteChange("held"), WHO)
     again = await sites.change("feeds", "x.test", SiteChange("held"), WHO)
     assert (first.changed, again.changed, again.undo) == (True, False, None)
-    assert again.said == "The breaker of x.test was held; 0 requests are parked."
+    assert ("x.test" in again.said, "held" in again.said, numbers_of(again.said)) == (True, True, [0])
 
 
 @pytest.mark.parametrize("before", ["closed", "held", "open"])
@@ -101,5 +103,5 @@ async def test_a_list_of_sites_is_bounded(service: JobService, frontier: Frontie
     await frontier.exchange("w", [push(number, site=f"{number}.test") for number in range(5)], 0, 10)
     page = await Sites(service).list(most=3)
     assert (len(page.sites), page.more) == (3, True)
-    with pytest.raises(UnknownJob, match="There is no spider 'nothing'"):
+    with pytest.raises(UnknownJob, match="'nothing'"):
         await Sites(service).list("nothing")

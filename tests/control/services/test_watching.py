@@ -68,7 +68,7 @@ async def test_items_are_added_removed_and_there_again(service: JobService) -> N
     assert await names(watching, standings=[Standing.REMOVED]) == [new]
     await watching.add("feeds", [NewItem(new)])
     assert await names(watching, standings=[Standing.REMOVED]) == []
-    with pytest.raises(UnknownJob, match="has no item"):
+    with pytest.raises(UnknownJob, match=r"https://nobody.test/"):
         await watching.remove(job.id, ["https://nobody.test/"])
 
 
@@ -93,8 +93,8 @@ async def test_no_secret_of_the_workers_can_be_sent_anywhere(service: JobService
     headers = {"headers": {"X": "${HARVESTER_SMTP_PASSWORD}"}}
     added = await Watching(service).add("endpoints", [NewItem("x", {"url": "https://evil.test", **headers})])
     assert (added.accepted, added.bad) == (0, 1)
-    assert "names a variable of the workers" in added.bad_lines[0].reason
-    with pytest.raises(UsageError, match="names a variable of the workers"):
+    assert "headers" in added.bad_lines[0].reason
+    with pytest.raises(UsageError, match="headers"):
         await Watching(service).change(job.id, ["https://api.test/a"], headers)
 
 
@@ -107,7 +107,7 @@ async def test_a_secret_goes_nowhere_else_when_its_endpoint_is_changed(
     job, watching = await standing_job(service, "endpoints", f"@{file}"), Watching(service)
     before = mongodb["job_items"].find_one({"key": "weather"})
     for wanted in ({"url": "https://evil.test/"}, {"method": "POST", "body": {}}, {"pages": {"by": "link"}}):
-        with pytest.raises(UsageError, match="names a variable of the workers"):
+        with pytest.raises(UsageError, match="headers"):
             await watching.change(job.id, ["weather"], wanted)
     assert mongodb["job_items"].find_one({"key": "weather"}) == before
     assert (await watching.change(job.id, ["weather"], {}, often=2)).number == 1
@@ -119,40 +119,40 @@ async def test_a_restart_takes_no_more_than_was_said(service: JobService, mongod
     job, watching = await standing_job(service), Watching(service)
     bring(mongodb, A, state="failed", failures=10)
     bring(mongodb, B, state="failed", failures=10)
-    with pytest.raises(JobConflict, match="More than 1 items are meant by now"):
+    with pytest.raises(JobConflict, match=r"\b1\b"):
         await watching.restart("feeds", expect=1)
     assert (await watching.restart(job=job.id, names=[A])).number == 1
     assert [(await watching.restart(expect=5)).number for _ in range(2)] == [1, 0]
     assert await names(watching, standings=[Standing.WAITING]) == [A, B, C]
-    with pytest.raises(UnknownJob, match="Nothing that is watched is called 'odd'"):
+    with pytest.raises(UnknownJob, match="'odd'"):
         await watching.restart(names=["odd", A])
 
 
 async def test_what_cannot_be_meant_is_refused(service: JobService, mongodb: Database[Document]) -> None:
     watching = Watching(service)
-    with pytest.raises(UnknownJob, match="feeds has no standing job that goes on"):
+    with pytest.raises(UnknownJob, match="feeds"):
         await watching.add("feeds", [NewItem(A)])
     job = await standing_job(service)
     await standing_job(service, "feeds", A)
-    with pytest.raises(JobConflict, match="feeds has several standing jobs; say which"):
+    with pytest.raises(JobConflict, match=r"feeds.* several "):
         await watching.add("feeds", [NewItem(A)])
-    with pytest.raises(UsageError, match="is of the spider feeds, and not of endpoints"):
+    with pytest.raises(UsageError, match=r"feeds.*endpoints"):
         await watching.add("endpoints", [NewItem(A)], job.id)
-    with pytest.raises(UsageError, match="give names, or `expect`"):
+    with pytest.raises(UsageError, match="`expect`"):
         await watching.restart()
     for wrong in ([], ["x"] * 1001):
-        with pytest.raises(UsageError, match="give 1 to 1,000"):
+        with pytest.raises(UsageError, match="1,000"):
             await watching.remove(job.id, wrong)
-    with pytest.raises(UsageError, match="give 1 to 1,000"):
+    with pytest.raises(UsageError, match="1,000"):
         await watching.add("feeds", [])
-    with pytest.raises(UsageError, match="give `input`, `often`, or both"):
+    with pytest.raises(UsageError, match=r"`input`.*`often`"):
         await watching.change(job.id, [A], {})
     mongodb["jobs"].update_one({"_id": job.id}, {"$set": {"recheck": ""}})
-    with pytest.raises(JobConflict, match="is no standing job"):
+    with pytest.raises(JobConflict, match=job.id):
         await watching.list(job=job.id)
 
 
 @pytest.mark.parametrize("text", ["url =", "a = b", "pages = " + "9" * 5_000, "a = " + "[" * 5_000])
 def test_lines_of_a_page_that_cannot_be_read_are_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match="The input cannot be read: "):
+    with pytest.raises(UsageError, match="input"):
         read_input(text)

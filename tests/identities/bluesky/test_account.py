@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -113,7 +114,7 @@ async def test_wrong_password_stops_at_once_and_says_what_to_do(pds: Pds, tmp_pa
     crawled = await crawl(pds, tmp_path, *[PROFILE] * 50, bluesky_app_password="zzzz-zzzz-zzzz-zzzz")
     assert crawled.stats["finish_reason"] == "session_error"
     assert crawled.stats["harvester/exit_code"] == 5
-    (said,) = [line for line in crawled.log.splitlines() if "ERROR" in line and "Create an app password" in line]
+    (said,) = [line for line in crawled.log.splitlines() if "ERROR" in line and "app password" in line]
     assert said
     assert "Traceback" not in crawled.log
     assert pds.count("createSession") == 1
@@ -126,14 +127,14 @@ async def test_password_does_not_follow_a_redirect_to_another_server(pds: Pds, t
         crawled = await crawl(pds, tmp_path, PROFILE)
         assert other.seen == []
     assert crawled.stats["harvester/exit_code"] == 5
-    assert f"it leads to {other.url.removeprefix('http://')}, which is none of the site's hosts" in crawled.log
+    assert other.url.removeprefix("http://") in crawled.log
 
 
 async def test_login_limited_for_the_day_ends_the_run(pds: Pds, tmp_path: Path) -> None:
     pds.busy, pds.busy_s = "createSession", 36_000
     crawled = await crawl(pds, tmp_path, PROFILE)
     assert (crawled.stats["finish_reason"], crawled.stats["harvester/exit_code"]) == ("session_error", 5)
-    assert "The next try is due in 360" in crawled.log
+    assert re.search(r" 360\d\d s", crawled.log)
     assert pds.count("createSession") == 1
 
 
@@ -173,7 +174,7 @@ async def test_tokens_that_are_always_refused_end_the_run(pds: Pds, tmp_path: Pa
     crawled = await crawl(pds, tmp_path, *[PROFILE] * 50)
     assert crawled.stats["finish_reason"] == "session_error"
     assert crawled.stats["harvester/exit_code"] == 5
-    assert "bluesky refuses the new sessions of" in crawled.log
+    assert re.search("ERROR.*bluesky.*session", crawled.log)
     outcomes = [result["outcome"] for result in crawled.results]
     assert outcomes.count("session_expired") <= 3, "the others stay queued"
     assert {*outcomes} <= {"session_expired", None}

@@ -163,9 +163,9 @@ async def test_wrong_password_stops_at_once_with_one_login(site: Sandbox, tmp_pa
     errors = await asyncio.gather(*[identity.ready() for _ in range(100)], return_exceptions=True)
     assert all(isinstance(error, SessionError) for error in errors)
     message = str(errors[0])
-    assert f"refused the login of {site.handle(1)}@" in message
+    assert f" {site.handle(1)}@" in message
     assert "Invalid identifier or password" in message
-    assert "Create an app password" in message
+    assert "app password" in message
     assert "abcd-efgh-ijkl-mnop" not in message
     assert SessionError.exit_code == 5
     assert calls(site) == {"createSession 401": 1}
@@ -174,7 +174,7 @@ async def test_wrong_password_stops_at_once_with_one_login(site: Sandbox, tmp_pa
 @pytest.mark.parametrize("name", ["AuthFactorTokenRequired", pytest.param("AccountTakedown", marks=pytest.mark.slow)])
 async def test_refused_login_says_why(site: Sandbox, tmp_path: Path, name: str) -> None:
     site.fault("status", "createSession", status=401, error=name)
-    with pytest.raises(SessionError, match=rf"{name}.*Create an app password"):
+    with pytest.raises(SessionError, match=rf"{name}.*app password"):
         await identity_of(configured(site, tmp_path)).ready()
     assert calls(site) == {"createSession 401": 1}
 
@@ -203,9 +203,9 @@ async def test_failing_server_is_tried_again(site: Sandbox, tmp_path: Path, cloc
 @pytest.mark.parametrize(
     ("kind", "wishes", "said"),
     [
-        ("html_instead_of_json", {}, "the answer is not JSON"),
+        ("html_instead_of_json", {}, "JSON"),
         ("status", {"status": 404, "error": "NotFound", "message": "no such page"}, "no such page"),
-        ("truncated_json", {}, "holds no token"),
+        ("truncated_json", {}, "token"),
     ],
 )
 async def test_server_that_is_no_pds_is_named(
@@ -224,7 +224,7 @@ async def test_corrupt_session_file_is_as_good_as_none(
     path = session_file(tmp_path)
     path.write_bytes(content)
     await identity_of(configured(site, tmp_path)).ready()
-    assert "holds no session" in caplog.text
+    assert str(path) in caplog.text
     assert json.loads(path.read_text())["origin"] == site.url
     assert calls(site) == {"createSession 200": 2}
 
@@ -239,7 +239,7 @@ async def test_readable_session_file_is_closed_with_a_warning(
     await identity_of(configured(site, tmp_path)).ready()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert caplog.text.count("could be read by others") == 2
+    assert [str(place) in caplog.text for place in (path, path.parent)] == [True, True]
 
 
 def test_folder_that_cannot_be_made_is_named(site: Sandbox, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ async def test_no_secret_is_logged_or_shown(
         await identity.ready()
     shown = caplog.text + str(caught.value) + repr(caught.value) + str(later.value) + repr(sessions)
     shown += repr(vars(identity)) + repr(account_of(configured(site, tmp_path)))
-    assert "Logged in to bluesky as" in shown
+    assert f"bluesky as {site.handle(1)}" in shown
     assert "bad password ***!" in shown
     secrets = [f"pw-{site.handle(1)}"]
     for session in sessions:
@@ -293,7 +293,7 @@ def test_password_that_is_no_app_password_brings_a_warning(
     account_of(configured(site, tmp_path, bluesky_app_password=SecretStr("a1b2-c3d4-e5f6-g7h8")))
     assert caplog.text == ""
     account_of(configured(site, tmp_path, bluesky_app_password=SecretStr("correct horse")))
-    assert "does not look like an app password" in caplog.text
+    assert "app password" in caplog.text
     assert "correct horse" not in caplog.text
 
 
@@ -305,12 +305,12 @@ def test_no_login_is_no_login(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"bluesky_identifier": None}, "one is missing"),
-        ({"bluesky_app_password": None}, "one is missing"),
-        ({"bluesky_app_password": SecretStr(" ")}, "one is missing"),
-        ({"bluesky_pds": "bsky.social"}, "an address like https://bsky.social"),
-        ({"bluesky_pds": "https://user:word@bsky.social"}, "an address like https://bsky.social"),
-        ({"bluesky_pds": "http://pds.example", "allow_private_hosts": False}, "over https only"),
+        ({"bluesky_identifier": None}, "IDENTIFIER"),
+        ({"bluesky_app_password": None}, "APP_PASSWORD"),
+        ({"bluesky_app_password": SecretStr(" ")}, "APP_PASSWORD"),
+        ({"bluesky_pds": "bsky.social"}, "https://bsky.social"),
+        ({"bluesky_pds": "https://user:word@bsky.social"}, "https://bsky.social"),
+        ({"bluesky_pds": "http://pds.example", "allow_private_hosts": False}, "https"),
     ],
 )
 def test_unusable_login_settings_are_refused(site: Sandbox, tmp_path: Path, fields: dict[str, Any], said: str) -> None:

@@ -1,6 +1,7 @@
 """robots.txt in a real crawl: what it forbids is not asked for, and nothing is while it cannot be read."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -36,15 +37,15 @@ WITHOUT_RULES = {
     "300": Reply(300, b""),
 }
 UNREADABLE = {
-    "500": (Reply(500), "server_error", "HTTP 500, when robots.txt was asked for"),
-    "503": (Reply(503, b"<html>Just a moment...</html>"), "server_error", "HTTP 503, when robots.txt was asked for"),
-    "420": (Reply(420, headers={"Retry-After": "0"}), "rate_limited", "HTTP 420, when robots.txt was asked for"),
-    "429": (Reply(429, headers={"Retry-After": "0"}), "rate_limited", "HTTP 429, when robots.txt was asked for"),
-    "cut short": (Reply(body=RULES, missing=10), "network", "when robots.txt was asked for"),
+    "500": (Reply(500), "server_error", "HTTP 500"),
+    "503": (Reply(503, b"<html>Just a moment...</html>"), "server_error", "HTTP 503"),
+    "420": (Reply(420, headers={"Retry-After": "0"}), "rate_limited", "HTTP 420"),
+    "429": (Reply(429, headers={"Retry-After": "0"}), "rate_limited", "HTTP 429"),
+    "cut short": (Reply(body=RULES, missing=10), "network", "robots.txt"),
     "leads nowhere": (
         Reply(302, b"", {"Location": "http://127.0.0.1:1/robots.txt"}),
         "network",
-        "when robots.txt was asked for",
+        "robots.txt",
     ),
 }
 """Kind -> robots.txt, and the outcome of the site's pages with the words for it."""
@@ -110,7 +111,7 @@ def test_what_is_forbidden_is_not_asked_for_and_the_rule_is_named(ran: Ran) -> N
     assert site.pages() == [PAGE]
     assert len(site.asked("/robots.txt")) == 1
     assert (refused.outcome, refused.tries) == ("policy_denied", 1)
-    assert f"robots.txt of {site.name} forbids /private/7: Disallow: /private" in refused.said
+    assert re.search(rf"{site.name} .*/private/7: Disallow: /private\b", refused.said)
 
 
 @pytest.mark.parametrize("kind", WITHOUT_RULES)
@@ -127,7 +128,7 @@ def test_nothing_is_asked_for_while_robots_txt_cannot_be_read(kind: str, ran: Ra
     for path in (PAGE, PRIVATE):
         result = ran.result(kind, path)
         assert (result.outcome, result.error, result.tries) == (outcome, "RequestFailed", 1 + MOST_PAUSES)
-        assert said in result.said
+        assert (said in result.said, "robots.txt" in result.said) == (True, True)
 
 
 def test_a_hiccup_of_robots_txt_costs_time_only(ran: Ran) -> None:
@@ -160,7 +161,7 @@ def test_an_entry_without_the_reason_is_refused(tmp_path: Path, monkeypatch: pyt
     entry = '[here]\nhosts = ["a.example"]\n[here.politeness]\nobey_robots = false\n'
     (tmp_path / "here.toml").write_text(entry, "utf-8")
     monkeypatch.setenv("HARVESTER_SITES_DIR", str(tmp_path))
-    with pytest.raises(UsageError, match="obey_robots = false needs a robots_reason"):
+    with pytest.raises(UsageError, match="robots_reason"):
         load_sites()
 
 
@@ -257,7 +258,7 @@ async def test_requests_of_the_frontier_wait_there_unspent_until_robots_txt_can_
     assert crawled.stats["harvester/robots/waited"] > len(PATHS)
     assert forbidden
     assert (forbidden.state, forbidden.outcome, forbidden.attempts) == ("skipped", "policy_denied", 0)
-    assert "forbids /private: Disallow: /private" in forbidden.reason
+    assert "/private: Disallow: /private" in forbidden.reason
 
 
 async def test_requests_of_the_frontier_are_given_up_when_robots_txt_stays_unreadable(
@@ -270,7 +271,7 @@ async def test_requests_of_the_frontier_are_given_up_when_robots_txt_stays_unrea
     assert len(site.asked("/robots.txt")) <= 3 * (1 + MOST_WAITS)
     assert fate
     assert (fate.state, fate.outcome) == ("dead", "server_error")
-    assert "HTTP 500, when robots.txt was asked for" in fate.reason
+    assert re.search(r"HTTP 500.*robots\.txt", fate.reason)
 
 
 def number_of(url: str) -> int:

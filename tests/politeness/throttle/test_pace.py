@@ -199,7 +199,7 @@ def test_limits_of_an_entry_and_of_the_configuration() -> None:
 
 @pytest.mark.parametrize("half", [{"window_requests": 3}, {"window_s": 3}])
 def test_half_a_window_is_refused(half: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="window_requests and window_s belong together"):
+    with pytest.raises(ValueError, match=r"window_requests.*window_s"):
         Politeness(**half)
 
 

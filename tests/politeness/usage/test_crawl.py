@@ -134,7 +134,7 @@ def test_the_words_of_a_site_are_on_the_records_of_its_pages(ran: Ran) -> None:
     robots = ["robots.txt Content-Signal: ai-train=no", "robots.txt GPTBot: Disallow: /"]
     reserved = "tdmrep.json /reserved/* tdm-reservation=1"
     said = ran.told["asked"]
-    assert "forbids /forbidden: Disallow: /forbidden" in said.pop("/forbidden")
+    assert "/forbidden: Disallow: /forbidden" in said.pop("/forbidden")
     assert {path: (usage["training"], usage.get("mining")) for path, usage in said.items()} == {
         "/plain": ("refused", None),
         "/reserved/a": ("refused", "refused"),
