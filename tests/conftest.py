@@ -26,6 +26,7 @@ from harvester.sites import load_sites
 from harvester.stores import servers
 from harvester.stores.servers.kinds import SERVERS
 from harvester.stores.servers.state import ServerState, running_in
+from harvester.worker import interrupts
 from tests import ports
 from tests.postgresql import PASSWORD, SUPERUSER, of_system, of_wheel, postgresql
 from tests.root import ROOT
@@ -82,6 +83,7 @@ def _own_configuration(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     if signal.getsignal(signal.SIGTERM) is not on_sigterm:  # a command that ran in this process would end it later
         signal.signal(signal.SIGTERM, on_sigterm)
+    interrupts._received.clear()  # a later command in this process would end with the code of that signal
     load_config.cache_clear()
     load_sites.cache_clear()
     mask.forget()

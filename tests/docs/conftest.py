@@ -9,7 +9,7 @@ import pytest
 from pymongo.database import Database
 
 from tests.crawling import LONGEST_S
-from tests.forking import fork
+from tests.forking import Forked, fork
 
 
 class Ended(NamedTuple):
@@ -25,8 +25,8 @@ class House(NamedTuple):
     database: Database[dict[str, Any]]
     environment: dict[str, str]
 
-    async def run(self, command: str) -> Ended:
-        """A command line, as typed in the folder."""
+    async def begin(self, command: str) -> Forked:
+        """Starts a command line, as typed in the folder."""
         program, *arguments = command.split()
         if program == "python":
             program, *arguments = str(self.folder / arguments[0]), *arguments[1:]
@@ -34,7 +34,11 @@ class House(NamedTuple):
             program = "tests.worker.command"  # which forks the workers too
         else:
             program = str(Path(sys.executable).with_name(program))
-        process = await fork(program, *arguments, cwd=self.folder, env=self.environment)
+        return await fork(program, *arguments, cwd=self.folder, env=self.environment)
+
+    async def run(self, command: str) -> Ended:
+        """Runs a command line, as typed in the folder, to its end."""
+        process = await self.begin(command)
         out, log = await process.end(LONGEST_S)
         assert process.returncode is not None
         return Ended(process.returncode, out, log)
